@@ -1,0 +1,1 @@
+"""Retired classes and the steps between versions, one file a name."""

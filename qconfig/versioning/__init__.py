@@ -1,0 +1,45 @@
+"""Names, integer versions, steps between them, and the JSON Schemas that follow from the classes."""
+
+from qconfig.versioning.fields import (
+    FieldInfo,
+    TensorPattern,
+    attribute,
+    info_of,
+    plain_fields,
+    tensor,
+    tensor_fields,
+)
+from qconfig.versioning.registry import (
+    Config,
+    Entry,
+    Kind,
+    Layout,
+    Registry,
+    Step,
+    migration,
+    register_config,
+    register_layout,
+    register_value,
+    registry,
+)
+
+__all__ = [
+    "Config",
+    "Entry",
+    "FieldInfo",
+    "Kind",
+    "Layout",
+    "Registry",
+    "Step",
+    "TensorPattern",
+    "attribute",
+    "info_of",
+    "migration",
+    "plain_fields",
+    "register_config",
+    "register_layout",
+    "register_value",
+    "registry",
+    "tensor",
+    "tensor_fields",
+]

@@ -1,0 +1,227 @@
+"""Int8TensorLayout: AffineQuantizedTensor's plain form, then Int8Tensor release by release.
+
+| ours | torchao | what was new |
+|---|---|---|
+| 1 | 0.9 to 0.17, AffineQuantizedTensor with PlainAQTTensorImpl | – |
+| 2 | 0.15, Int8Tensor (pull request 3407) | scale keeps its dimensions; block_size, dtype required |
+| 3 | 0.16 | act_quant_scale, act_pre_scale |
+| 4 | 0.17 | zero_point, act_quant_zero_point |
+| 5 | 0.18 | reduce_range; scales in float32 |
+
+torchao 0.15 and 0.16 wrote no zero_point. Versions 2 and 3 have an optional one all the same, so
+that one of version 1 reaches the present.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import TensorValue
+from qconfig.errors import LayoutError, MigrationError
+from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
+from qconfig.layouts.blocks import scale_shape
+from qconfig.layouts.int8 import Int8TensorLayout, check_int8
+from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ZeroPointDomain(StrEnum):
+    """Whether zero points are codes or absent; AffineQuantizedTensor kept it as an attribute."""
+
+    INT = "INT"
+    NONE = "NONE"
+
+
+@register_layout("Int8TensorLayout", 1)
+@frozen
+class Int8TensorLayoutV1(Layout):
+    """AffineQuantizedTensor with plain int8 data: one scale a row, (N,), or (N, K/g) a group."""
+
+    int_data: TensorValue = tensor("Codes.", "int8", "*B N K")
+    scale: TensorValue = tensor("Scales without the reduced dimension.", "float", "*S")
+    block_size: tuple[int, ...] = attribute(
+        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+    )
+    dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
+    zero_point: TensorValue | None = tensor(
+        "Code of the real value zero, shaped like scale.", "int64", "*S", default=None
+    )
+    quant_min: int | None = attribute("Smallest code; null is -128.", default=None, kw_only=True)
+    quant_max: int | None = attribute("Largest code; null is 127.", default=None, kw_only=True)
+    zero_point_domain: ZeroPointDomain = attribute(
+        "Whether zero points are codes.", default=ZeroPointDomain.INT, kw_only=True
+    )
+
+    def check_relations(self) -> None:
+        """Check that there are as many scales and zero points as blocks."""
+        shape = scale_shape(tuple(self.int_data.shape), self.block_size)
+        squeezed = tuple(n for n in shape if n != 1)
+        for name in ("scale", "zero_point"):
+            value = getattr(self, name)
+            if value is not None and tuple(n for n in value.shape if n != 1) != squeezed:
+                raise LayoutError(
+                    f"{name} has a wrong shape for its blocks",
+                    pointer=f"/{name}",
+                    found=tuple(value.shape),
+                    expected=f"the entries of shape {shape}, with or without those of size 1",
+                )
+
+
+@register_layout("Int8TensorLayout", 2)
+@frozen
+class Int8TensorLayoutV2(Layout):
+    """Int8Tensor of torchao 0.15: the scale keeps its dimensions."""
+
+    qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
+    scale: TensorValue = tensor("One scale a block.", "float", "*S _ _")
+    block_size: tuple[int, ...] = attribute(
+        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+    )
+    dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
+    zero_point: TensorValue | None = tensor(
+        "Code of the real value zero, shaped like scale.", "int8", "*S _ _", default=None
+    )
+    act_quant_kwargs: QuantizeTensorToInt8Kwargs | None = attribute(
+        "How the activation is quantized.", default=None, kw_only=True
+    )
+
+    def check_relations(self) -> None:
+        """Check that scales and zero points have one entry per block."""
+        check_int8(self)
+
+
+@register_layout("Int8TensorLayout", 3)
+@frozen
+class Int8TensorLayoutV3(Layout):
+    """Int8Tensor of torchao 0.16: static activation scale and pre-scale."""
+
+    qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
+    scale: TensorValue = tensor("One scale a block.", "float", "*S _ _")
+    block_size: tuple[int, ...] = attribute(
+        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+    )
+    dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
+    zero_point: TensorValue | None = tensor(
+        "Code of the real value zero, shaped like scale.", "int8", "*S _ _", default=None
+    )
+    act_quant_scale: TensorValue | None = tensor(
+        "Static scale of the activation.", "float", "*A", default=None
+    )
+    act_pre_scale: TensorValue | None = tensor(
+        "Factor for the activation before it is quantized.", "float", "*P K", default=None
+    )
+    act_quant_kwargs: QuantizeTensorToInt8Kwargs | None = attribute(
+        "How the activation is quantized.", default=None, kw_only=True
+    )
+
+    def check_relations(self) -> None:
+        """Check that scales and zero points have one entry per block."""
+        check_int8(self)
+
+
+@register_layout("Int8TensorLayout", 4)
+@frozen
+class Int8TensorLayoutV4(Layout):
+    """Int8Tensor of torchao 0.17: zero points of weight and activation."""
+
+    qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
+    scale: TensorValue = tensor("One scale a block.", "float", "*S _ _")
+    block_size: tuple[int, ...] = attribute(
+        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+    )
+    dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
+    zero_point: TensorValue | None = tensor(
+        "Code of the real value zero, shaped like scale.", "int8", "*S _ _", default=None
+    )
+    act_quant_scale: TensorValue | None = tensor(
+        "Static scale of the activation.", "float", "*A", default=None
+    )
+    act_quant_zero_point: TensorValue | None = tensor(
+        "Static zero point of the activation.", "int8", "*A", default=None
+    )
+    act_pre_scale: TensorValue | None = tensor(
+        "Factor for the activation before it is quantized.", "float", "*P K", default=None
+    )
+    act_quant_kwargs: QuantizeTensorToInt8Kwargs | None = attribute(
+        "How the activation is quantized.", default=None, kw_only=True
+    )
+
+    def check_relations(self) -> None:
+        """Check that scales and zero points have one entry per block."""
+        check_int8(self)
+
+
+@migration(drops="quant_min, quant_max and zero_point_domain: no value depends on them")
+def keep_scale_dimensions(old: Int8TensorLayoutV1) -> Int8TensorLayoutV2:
+    """Give scales their reduced dimensions back and zero points the type of a code."""
+    codes: Any = old.int_data
+    scale: Any = old.scale
+    zero_point: Any = old.zero_point
+    shape = scale_shape(tuple(codes.shape), old.block_size)
+    if zero_point is not None:
+        zero_point = zero_point.map(_to_int8, dtype=DType.INT8).reshape(*shape)
+    return Int8TensorLayoutV2(
+        codes, scale.reshape(*shape), old.block_size, old.dtype, zero_point=zero_point
+    )
+
+
+@migration()
+def add_activation_scales(old: Int8TensorLayoutV2) -> Int8TensorLayoutV3:
+    """Add optional activation scales, absent so far."""
+    return Int8TensorLayoutV3(
+        old.qdata,
+        old.scale,
+        old.block_size,
+        old.dtype,
+        zero_point=old.zero_point,
+        act_quant_kwargs=old.act_quant_kwargs,
+    )
+
+
+@migration()
+def add_activation_zero_point(old: Int8TensorLayoutV3) -> Int8TensorLayoutV4:
+    """Add an optional activation zero point, absent so far."""
+    return Int8TensorLayoutV4(
+        old.qdata,
+        old.scale,
+        old.block_size,
+        old.dtype,
+        zero_point=old.zero_point,
+        act_quant_scale=old.act_quant_scale,
+        act_pre_scale=old.act_pre_scale,
+        act_quant_kwargs=old.act_quant_kwargs,
+    )
+
+
+@migration()
+def add_reduce_range(old: Int8TensorLayoutV4) -> Int8TensorLayout:
+    """Say that codes use the whole range; scales keep the element type they were written with."""
+    return Int8TensorLayout(
+        old.qdata,
+        old.scale,
+        old.block_size,
+        old.dtype,
+        zero_point=old.zero_point,
+        act_quant_scale=old.act_quant_scale,
+        act_quant_zero_point=old.act_quant_zero_point,
+        act_pre_scale=old.act_pre_scale,
+        act_quant_kwargs=old.act_quant_kwargs,
+    )
+
+
+def _to_int8(zero_point: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    outside = (zero_point < -128) | (zero_point > 127)
+    if bool(outside.any()):
+        raise MigrationError(
+            "zero_point does not fit int8",
+            pointer="/zero_point",
+            found=int(zero_point[outside][0]),
+            expected="codes from -128 to 127",
+        )
+    return zero_point.to(torch.int8)

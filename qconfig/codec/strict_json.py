@@ -1,0 +1,210 @@
+"""JSON without its traps: nothing is read twice, dropped or rounded in silence.
+
+The text is parsed by the standard library. What that lets pass (duplicate keys, NaN, nesting that
+exhausts the stack, numbers without end, half surrogates) is looked for with scans over the bytes
+that cost less than the parse.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from itertools import accumulate
+from math import isinf
+from typing import Any, NoReturn
+
+from qconfig.codec.json_defects import first_defect, place
+from qconfig.codec.limits import DEFAULT_LIMITS, Limits
+from qconfig.errors import DocumentSyntaxError, FieldError
+
+_NOT_A_MARK = bytes(set(range(256)) - set(b'[]{}"'))
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_CHUNK = 65_536
+
+
+class _DefectError(Exception):
+    """Something that `first_defect` will find again and put into words."""
+
+
+def loads(text: bytes | str, *, file: object = None, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """Return the value of a JSON text.
+
+    Args:
+        text: UTF-8 without a byte order mark, or a str.
+        file: path named in errors.
+        limits: bounds on size, depth and digits.
+
+    Raises:
+        DocumentSyntaxError: the text is not JSON, or has duplicate keys, NaN or Infinity, lone
+            surrogates, numbers beyond float64, integers or nesting beyond `limits`. It names the
+            line and the column.
+    """
+    try:
+        return _loads(text, limits)
+    except DocumentSyntaxError as error:
+        error.at(file=file)
+        raise
+
+
+def dumps(value: Any) -> str:
+    """Return the canonical text of a JSON value: indented by two spaces, one newline at the end.
+
+    Raises:
+        FieldError: a number is NaN or infinite, or a string is not Unicode text.
+    """
+    return _encoded(value, indent=2, separators=(",", ": ")) + "\n"
+
+
+def dumps_compact(value: Any) -> str:
+    """Return a JSON value on one line without spaces.
+
+    Raises:
+        FieldError: a number is NaN or infinite, or a string is not Unicode text.
+    """
+    return _encoded(value, indent=None, separators=(",", ":"))
+
+
+def _encoded(value: Any, *, indent: int | None, separators: tuple[str, str]) -> str:
+    try:
+        text = json.dumps(
+            value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators
+        )
+        if not text.isascii():
+            text.encode()
+    except UnicodeEncodeError as error:
+        raise FieldError(
+            "a string that UTF-8 cannot hold", found=error.object[error.start : error.end]
+        ) from None
+    except ValueError as error:
+        raise FieldError("a value that JSON cannot hold", hint=str(error)) from None
+    return text
+
+
+def _loads(text: bytes | str, limits: Limits) -> Any:
+    raw, text = _both_forms(text, limits)
+    if _is_deeper(raw, limits.json_depth):
+        _report(text, limits)
+    # A hook for every int costs much; a long run of digits, wherever it stands, is rare.
+    has_long_number = b"0" * (limits.number_digits + 1) in raw.translate(_DIGITS)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_without_duplicates,
+            parse_constant=_refuse,
+            parse_float=_finite,
+            parse_int=_integer(limits) if has_long_number else None,
+        )
+    except json.JSONDecodeError as error:
+        raise _syntax_error(error) from None
+    except _DefectError:
+        _report(text, limits)
+    if "\\u" in text and _SURROGATE.search(text) and not _is_unicode(value):
+        _report(text, limits)
+    return value
+
+
+def _both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
+    size = len(text)
+    if size <= limits.document_bytes and isinstance(text, str):
+        try:
+            raw = text.encode()
+        except UnicodeEncodeError as error:
+            where = place(text, error.start)
+            raise DocumentSyntaxError(
+                f"half of a surrogate pair at {where}", hint="decode the file as UTF-8"
+            ) from None
+        text, size = raw, len(raw)
+    if size > limits.document_bytes:
+        raise DocumentSyntaxError(
+            "the document is too large",
+            found=f"{size} bytes",
+            expected=f"bytes: {limits.describe('document_bytes')}",
+            hint="bulk data belongs in a safetensors file",
+        )
+    raw = bytes(text) if not isinstance(text, str) else text.encode()
+    try:
+        decoded = raw.decode()
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode()
+        raise DocumentSyntaxError(
+            f"not UTF-8 at {place(before, len(before))}",
+            found=raw[error.start : error.start + 4],
+            hint="save the file as UTF-8",
+        ) from None
+    if decoded.startswith("\ufeff"):
+        raise DocumentSyntaxError(
+            "a byte order mark at line 1, column 1", hint="save the file as UTF-8 without BOM"
+        )
+    return raw, decoded
+
+
+def _is_deeper(raw: bytes, limit: int) -> bool:
+    if b"\\" in raw:
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Dropping a pair of quotes that lie side by side leaves every bracket inside or outside of a
+    # string as it was, and most strings are such pairs by now.
+    marks = raw.translate(None, _NOT_A_MARK).replace(b'""', b"")
+    steps = memoryview(b"".join(marks.split(b'"')[::2]).translate(_STEPS)).cast("b")
+    depth = 0
+    for start in range(0, len(steps), _CHUNK):
+        depths = list(accumulate(steps[start : start + _CHUNK], initial=depth))
+        if max(depths) > limit:
+            return True
+        depth = depths[-1]
+    return False
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _DefectError
+    return members
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise _DefectError(constant)
+
+
+def _integer(limits: Limits) -> Callable[[str], int]:
+    longest = limits.number_digits
+
+    def integer(literal: str) -> int:
+        if len(literal.removeprefix("-")) > longest:
+            raise _DefectError(literal)
+        return int(literal)
+
+    return integer
+
+
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if isinf(number):
+        raise _DefectError(literal)
+    return number
+
+
+def _is_unicode(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _report(text: str, limits: Limits) -> NoReturn:
+    found = first_defect(text, limits)
+    raise found or DocumentSyntaxError("not JSON", hint="check brackets and quotes")
+
+
+def _syntax_error(error: json.JSONDecodeError) -> DocumentSyntaxError:
+    document = error.doc
+    at_end = not document[error.pos :].strip()
+    hint = "the text ends too early" if at_end else "check brackets, quotes and commas"
+    before = document[: error.pos].rstrip()
+    if document[error.pos : error.pos + 1] in {"}", "]"} and before.endswith(","):
+        hint = "delete the comma before the closing bracket"
+    elif document[error.pos : error.pos + 1] in {"'", "/", "#"}:
+        hint = "JSON has double quotes only, and no comments"
+    line = f"line {error.lineno}, column {error.colno}"
+    return DocumentSyntaxError(f"not JSON at {line}: {error.msg}", hint=hint)

@@ -1,0 +1,94 @@
+"""Granularity: which elements of a tensor share one scale.
+
+Names agree with `torchao.quantization.granularity`.
+"""
+
+from attrs import frozen
+
+from qconfig.errors import FieldError
+from qconfig.versioning import attribute, register_value
+
+
+@register_value("PerTensor")
+@frozen
+class PerTensor:
+    """One scale for the whole tensor."""
+
+
+@register_value("PerRow")
+@frozen
+class PerRow:
+    """One scale for every vector along one dimension, by default the last."""
+
+    dim: int = attribute(
+        "Dimension whose elements share a scale; negative ones count from the end.",
+        default=-1,
+        minimum=-16,
+        maximum=15,
+    )
+
+
+@register_value("PerAxis")
+@frozen
+class PerAxis:
+    """One scale for every index of one dimension."""
+
+    axis: int = attribute(
+        "Dimension with one scale an index; negative ones count from the end.",
+        minimum=-16,
+        maximum=15,
+    )
+
+
+@register_value("PerGroup")
+@frozen
+class PerGroup:
+    """One scale for every `group_size` consecutive elements of the last dimension."""
+
+    group_size: int = attribute(
+        "Elements that share a scale; it must divide the last dimension.",
+        minimum=1,
+        maximum=2**31 - 1,
+    )
+
+
+Granularity = PerTensor | PerRow | PerAxis | PerGroup
+
+
+def block_size(granularity: Granularity, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the block of elements that shares one scale, an entry per dimension.
+
+    Args:
+        granularity: how elements are grouped.
+        shape: shape of the tensor that is quantized, at least 1-D.
+
+    Raises:
+        FieldError: the dimension does not exist, or the group size does not divide K.
+    """
+    if isinstance(granularity, PerTensor):
+        return shape
+    if isinstance(granularity, PerRow):
+        dim = _dimension(granularity.dim, shape, "dim")
+        return tuple(n if d == dim else 1 for d, n in enumerate(shape))
+    if isinstance(granularity, PerAxis):
+        axis = _dimension(granularity.axis, shape, "axis")
+        return tuple(1 if d == axis else n for d, n in enumerate(shape))
+    if not shape or shape[-1] % granularity.group_size:
+        raise FieldError(
+            "group_size does not divide the last dimension",
+            pointer="/group_size",
+            found=granularity.group_size,
+            expected=f"a divisor of K = {shape[-1] if shape else 0}",
+        )
+    return (*(1 for _ in shape[:-1]), granularity.group_size)
+
+
+def _dimension(value: int, shape: tuple[int, ...], name: str) -> int:
+    if not -len(shape) <= value < len(shape):
+        raise FieldError(
+            f"{name} is not a dimension of the tensor",
+            pointer=f"/{name}",
+            found=value,
+            expected=f"a dimension of shape {shape}",
+        )
+    return value % len(shape)

@@ -1,0 +1,83 @@
+"""Layouts of the int8 family, current versions. Retired ones lie in `qconfig.migrations`."""
+
+from typing import Any
+
+from attrs import frozen
+
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import TensorValue
+from qconfig.errors import LayoutError
+from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
+from qconfig.layouts.blocks import check_scale, scale_shape
+from qconfig.versioning import Layout, attribute, register_layout, tensor
+
+
+@register_layout("Int8TensorLayout", 5)
+@frozen
+class Int8TensorLayout(Layout):
+    """Int8 codes with a scale per block that keeps its dimensions: torchao's Int8Tensor of 0.18.
+
+    A value is `(qdata - zero_point) * scale`, each block with its own scale and zero point.
+    """
+
+    qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
+    scale: TensorValue = tensor(
+        "One scale a block: (N, 1) per row, (1, 1) per tensor, (N, K/g) per group.",
+        "float",
+        "*S _ _",
+    )
+    block_size: tuple[int, ...] = attribute(
+        "Elements that share a scale, along each dimension of qdata.", min_length=2, converter=tuple
+    )
+    dtype: DType = attribute(
+        "Element type that the tensor shows and dequantizes to.", converter=DType.parse
+    )
+    zero_point: TensorValue | None = tensor(
+        "Code of the real value zero, shaped like scale.", "int8", "*S _ _", default=None
+    )
+    act_quant_scale: TensorValue | None = tensor(
+        "Static scale of the activation.", "float", "*A", default=None
+    )
+    act_quant_zero_point: TensorValue | None = tensor(
+        "Static zero point of the activation.", "int8", "*A", default=None
+    )
+    act_pre_scale: TensorValue | None = tensor(
+        "Factor by which the activation is multiplied before it is quantized.",
+        "float",
+        "*P K",
+        default=None,
+    )
+    act_quant_kwargs: QuantizeTensorToInt8Kwargs | None = attribute(
+        "How the activation is quantized; null leaves it as it is.", default=None, kw_only=True
+    )
+    reduce_range: bool = attribute(
+        "Whether weight codes use 7 of the 8 bits.", default=False, kw_only=True
+    )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Logical shape: that of `qdata`."""
+        return tuple(self.qdata.shape)
+
+    def check_relations(self) -> None:
+        """Check that scales and zero points have one entry per block."""
+        check_int8(self)
+
+
+def check_int8(layout: Any) -> None:
+    """Check block size, scale, zero point and outer dtype of any Int8Tensor form.
+
+    Raises:
+        LayoutError: naming the field.
+    """
+    if not layout.dtype.is_float:
+        raise LayoutError(
+            "dtype is not a floating-point type",
+            pointer="/dtype",
+            found=layout.dtype.value,
+            expected="float16, bfloat16, float32 or float64",
+        )
+    expected = scale_shape(tuple(layout.qdata.shape), layout.block_size)
+    check_scale("scale", tuple(layout.scale.shape), expected)
+    if layout.zero_point is not None:
+        check_scale("zero_point", tuple(layout.zero_point.shape), expected)

@@ -1,0 +1,145 @@
+"""Fields of versioned classes: what they mean, what they allow, and what a tensor looks like.
+
+One call per field says everything once. The constructor's check, the codec, the JSON Schema, the
+flatten order of a runtime tensor and the documentation all read it from the field's metadata.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from attrs import NOTHING, frozen
+
+from qconfig.errors import FieldError
+
+_KEY = "qconfig"
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+@frozen
+class TensorPattern:
+    """Which tensors a layout field holds.
+
+    Args:
+        dtypes: allowed element types by torch name; `float` stands for the real types of at
+            least 16 bits.
+        shape: dimension names and numbers, as in jaxtyping: `"N K"`, `"*B N K"` (any leading
+            dimensions), `"N 1"`, `""` (0-d). Equal names in one layout mean equal sizes.
+    """
+
+    dtypes: tuple[str, ...]
+    shape: str
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The entries of `shape`, one per dimension; a leading `*` takes any number."""
+        return tuple(self.shape.split())
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The allowed element types, with `float` written out."""
+        return tuple(d for name in self.dtypes for d in (_FLOATS if name == "float" else (name,)))
+
+
+@frozen
+class FieldInfo:
+    """What a field means and allows, beyond its Python type."""
+
+    doc: str
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    pattern: str | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    tensor: TensorPattern | None = None
+
+    def check(self, value: Any, name: str) -> None:
+        """Raise FieldError where `value` breaks a bound; None is left to the type."""
+        if value is None or self.tensor is not None:
+            return
+        problem = None
+        if self.minimum is not None and value < self.minimum:
+            problem = f"at least {self.minimum}"
+        elif self.maximum is not None and value > self.maximum:
+            problem = f"at most {self.maximum}"
+        elif self.pattern is not None and not re.search(self.pattern, value):
+            problem = f"a string that matches {self.pattern}"
+        elif self.min_length is not None and len(value) < self.min_length:
+            problem = f"at least {self.min_length} entries"
+        elif self.max_length is not None and len(value) > self.max_length:
+            problem = f"at most {self.max_length} entries"
+        if problem:
+            raise FieldError(f"{name} is out of range", pointer=f"/{name}", found=value, expected=problem)
+
+
+def info_of(field: "attrs.Attribute[Any]") -> FieldInfo:
+    """Return the description of a field made by `attribute` or `tensor`."""
+    return field.metadata.get(_KEY) or FieldInfo(doc="")
+
+
+def attribute(
+    doc: str,
+    *,
+    default: Any = NOTHING,
+    factory: Callable[[], Any] | None = None,
+    converter: Callable[[Any], Any] | None = None,
+    kw_only: bool = False,
+    minimum: int | float | None = None,
+    maximum: int | float | None = None,
+    pattern: str | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+) -> Any:
+    """Declare a plain field: an int, a string, an enum, a nested value or config.
+
+    Args:
+        doc: one sentence with units; it becomes the description in the JSON Schema.
+        default: value of an optional field.
+        factory: makes the default, for mutable or expensive ones.
+        converter: normalises what a Python caller passes, as in `attrs.field`.
+        kw_only: whether the constructor takes it by keyword only.
+        minimum: smallest allowed number.
+        maximum: largest allowed number.
+        pattern: regular expression that a string must contain.
+        min_length: fewest entries of a string, tuple or mapping.
+        max_length: most entries of a string, tuple or mapping.
+    """
+    info = FieldInfo(doc, minimum, maximum, pattern, min_length, max_length)
+    bounded = any(b is not None for b in (minimum, maximum, pattern, min_length, max_length))
+    kwargs: dict[str, Any] = {"factory": factory} if factory else {"default": default}
+    return attrs.field(
+        **kwargs,
+        converter=converter,
+        kw_only=kw_only,
+        validator=_check_bounds if bounded else None,
+        metadata={_KEY: info},
+    )
+
+
+def tensor(doc: str, dtypes: str | tuple[str, ...], shape: str, *, default: Any = NOTHING) -> Any:
+    """Declare a tensor field of a layout.
+
+    Args:
+        doc: one sentence; it becomes the description in the JSON Schema.
+        dtypes: allowed element types, `"int8"` or `("int8", "float")`.
+        shape: pattern of the shape, see TensorPattern.
+        default: None for an optional tensor.
+    """
+    names = (dtypes,) if isinstance(dtypes, str) else dtypes
+    info = FieldInfo(doc, tensor=TensorPattern(names, shape))
+    return attrs.field(default=default, metadata={_KEY: info}, kw_only=default is not NOTHING)
+
+
+def _check_bounds(_: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
+    info_of(field).check(value, field.name)
+
+
+def tensor_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":
+    """Return the tensor fields of a layout class, in order."""
+    return tuple(f for f in attrs.fields(cls) if info_of(f).tensor is not None)
+
+
+def plain_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":
+    """Return the fields of a versioned class that are not tensors, in order."""
+    return tuple(f for f in attrs.fields(cls) if info_of(f).tensor is None)
