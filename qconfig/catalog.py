@@ -11,10 +11,8 @@ from pkgutil import iter_modules
 
 def load() -> None:
     """Import every module that registers configs, layouts, values or steps."""
-    import_module("qconfig.configs")
-    import_module("qconfig.layouts")
-    migrations = import_module("qconfig.migrations")
-    for module in iter_modules(migrations.__path__):
-        import_module(f"qconfig.migrations.{module.name}")
+    for package in ("qconfig.configs", "qconfig.layouts", "qconfig.migrations"):
+        for module in iter_modules(import_module(package).__path__):
+            import_module(f"{package}.{module.name}")
     for plugin in entry_points(group="qconfig"):
         plugin.load()

@@ -1,0 +1,1 @@
+"""Config to tensor subclass, one family a file."""

@@ -6,6 +6,7 @@ from shapes alone.
 
 from collections.abc import Callable
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from attrs import frozen
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     import torch
 
 B = TypeVar("B", bound=type)
-
-_BUILT_IN = ("qconfig.builders.int8",)
 
 
 @frozen
@@ -111,5 +110,5 @@ def builders() -> dict[type, Builder]:
 
 def load_builders() -> None:
     """Import our own builders; those of plug-ins were registered with their configs."""
-    for module in _BUILT_IN:
-        import_module(module)
+    for module in iter_modules(import_module("qconfig.builders").__path__):
+        import_module(f"qconfig.builders.{module.name}")

@@ -43,29 +43,34 @@ def first_defect(text: str, limits: Limits) -> DocumentSyntaxError | None:
     """
     stack: list[_Frame] = []
     for match in _tokens(text):
-        kind, token = match.lastgroup, match[match.lastgroup or 0]
-        offset = match.start(match.lastgroup or 0)
+        kind = match.lastgroup or ""
+        token, offset = match[kind], match.start(kind)
         top = stack[-1] if stack else None
         problem = None
-        if kind == "open":
-            if len(stack) >= limits.json_depth:
-                return _too_deep(text, offset, limits)
-            stack.append(_Frame(token == "{", 0, wants_key=token == "{"))
-        elif kind == "close":
-            if stack:
-                stack.pop()
-        elif kind == "comma" and top:
-            top.wants_key = top.is_object
-            if isinstance(top.key, int):
-                top.key += 1
-        elif kind == "string":
+        if kind == "string":
             problem = _string_defect(text, token, offset, top)
         elif kind == "atom":
             problem = _atom_defect(text, token, offset, limits)
+        elif kind == "open" and len(stack) >= limits.json_depth:
+            return _too_deep(text, offset, limits)
+        else:
+            _step(stack, token)
         if problem:
             problem.pointer = _pointer(stack)
             return problem
     return None
+
+
+def _step(stack: list[_Frame], mark: str) -> None:
+    if mark in {"{", "["}:
+        stack.append(_Frame(mark == "{", 0, wants_key=mark == "{"))
+    elif stack and mark == ",":
+        top = stack[-1]
+        top.wants_key = top.is_object
+        if isinstance(top.key, int):
+            top.key += 1
+    elif stack and mark != ":":
+        stack.pop()
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:

@@ -105,16 +105,36 @@ def _loads(text: bytes | str, limits: Limits) -> Any:
 
 
 def _both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
-    size = len(text)
-    if size <= limits.document_bytes and isinstance(text, str):
+    _check_size(len(text), limits)
+    if isinstance(text, str):
+        decoded = text
         try:
             raw = text.encode()
         except UnicodeEncodeError as error:
-            where = place(text, error.start)
             raise DocumentSyntaxError(
-                f"half of a surrogate pair at {where}", hint="decode the file as UTF-8"
+                f"half of a surrogate pair at {place(text, error.start)}",
+                hint="decode the file as UTF-8",
             ) from None
-        text, size = raw, len(raw)
+        _check_size(len(raw), limits)
+    else:
+        raw = text
+        try:
+            decoded = raw.decode()
+        except UnicodeDecodeError as error:
+            before = raw[: error.start].decode()
+            raise DocumentSyntaxError(
+                f"not UTF-8 at {place(before, len(before))}",
+                found=raw[error.start : error.start + 4],
+                hint="save the file as UTF-8",
+            ) from None
+    if decoded.startswith("\ufeff"):
+        raise DocumentSyntaxError(
+            "a byte order mark at line 1, column 1", hint="save the file as UTF-8 without BOM"
+        )
+    return raw, decoded
+
+
+def _check_size(size: int, limits: Limits) -> None:
     if size > limits.document_bytes:
         raise DocumentSyntaxError(
             "the document is too large",
@@ -122,21 +142,6 @@ def _both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
             expected=f"bytes: {limits.describe('document_bytes')}",
             hint="bulk data belongs in a safetensors file",
         )
-    raw = bytes(text) if not isinstance(text, str) else text.encode()
-    try:
-        decoded = raw.decode()
-    except UnicodeDecodeError as error:
-        before = raw[: error.start].decode()
-        raise DocumentSyntaxError(
-            f"not UTF-8 at {place(before, len(before))}",
-            found=raw[error.start : error.start + 4],
-            hint="save the file as UTF-8",
-        ) from None
-    if decoded.startswith("\ufeff"):
-        raise DocumentSyntaxError(
-            "a byte order mark at line 1, column 1", hint="save the file as UTF-8 without BOM"
-        )
-    return raw, decoded
 
 
 def _is_deeper(raw: bytes, limit: int) -> bool:
