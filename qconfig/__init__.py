@@ -1,6 +1,135 @@
-"""Versioned configs and tensor layouts for quantized PyTorch models."""
+"""Versioned configs and tensor layouts for quantized PyTorch models.
+
+Public names are imported on first use, so that reading configs and headers does not import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from qconfig import catalog
-from qconfig.versioning import registry
+from qconfig.versioning import (
+    attribute,
+    migration,
+    register_config,
+    register_layout,
+    register_value,
+    registry,
+    tensor,
+)
+
+if TYPE_CHECKING:
+    from qconfig.api import (
+        config_from_dict,
+        config_to_dict,
+        dump_config,
+        explain,
+        load_config,
+        plan,
+        upgrade_config,
+        validate_config,
+    )
+    from qconfig.builders.base import register_builder
+    from qconfig.checkpoints.inspect import inspect_checkpoint
+    from qconfig.checkpoints.load import load_checkpoint
+    from qconfig.checkpoints.quantize import quantize_checkpoint
+    from qconfig.checkpoints.save import save_checkpoint
+    from qconfig.checkpoints.upgrade import upgrade_checkpoint
+    from qconfig.checkpoints.verify import verify_checkpoint
+    from qconfig.configs import (
+        FqnToConfig,
+        Int8WeightOnlyConfig,
+        PerAxis,
+        PerGroup,
+        PerRow,
+        PerTensor,
+        Rule,
+    )
+    from qconfig.engine.apply import quantize_
+    from qconfig.errors import QconfigError
+    from qconfig.layouts import Int8TensorLayout
+    from qconfig.tensors.int8 import Int8Tensor
+
+__all__ = [
+    "FqnToConfig",
+    "Int8Tensor",
+    "Int8TensorLayout",
+    "Int8WeightOnlyConfig",
+    "PerAxis",
+    "PerGroup",
+    "PerRow",
+    "PerTensor",
+    "QconfigError",
+    "Rule",
+    "attribute",
+    "config_from_dict",
+    "config_to_dict",
+    "dump_config",
+    "explain",
+    "inspect_checkpoint",
+    "load_checkpoint",
+    "load_config",
+    "migration",
+    "plan",
+    "quantize_",
+    "quantize_checkpoint",
+    "register_builder",
+    "register_config",
+    "register_layout",
+    "register_value",
+    "registry",
+    "save_checkpoint",
+    "tensor",
+    "upgrade_checkpoint",
+    "upgrade_config",
+    "validate_config",
+    "verify_checkpoint",
+]
+
+_HOMES = {
+    "qconfig.api": (
+        "config_from_dict",
+        "config_to_dict",
+        "dump_config",
+        "explain",
+        "load_config",
+        "plan",
+        "upgrade_config",
+        "validate_config",
+    ),
+    "qconfig.builders.base": ("register_builder",),
+    "qconfig.checkpoints.inspect": ("inspect_checkpoint",),
+    "qconfig.checkpoints.load": ("load_checkpoint",),
+    "qconfig.checkpoints.quantize": ("quantize_checkpoint",),
+    "qconfig.checkpoints.save": ("save_checkpoint",),
+    "qconfig.checkpoints.upgrade": ("upgrade_checkpoint",),
+    "qconfig.checkpoints.verify": ("verify_checkpoint",),
+    "qconfig.configs": (
+        "FqnToConfig",
+        "Int8WeightOnlyConfig",
+        "PerAxis",
+        "PerGroup",
+        "PerRow",
+        "PerTensor",
+        "Rule",
+    ),
+    "qconfig.engine.apply": ("quantize_",),
+    "qconfig.errors": ("QconfigError",),
+    "qconfig.layouts": ("Int8TensorLayout",),
+    "qconfig.tensors.int8": ("Int8Tensor",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 registry.on_first_use(catalog.load)
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

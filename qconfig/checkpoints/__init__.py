@@ -1,0 +1,1 @@
+"""Checkpoints: read, write, quantize, upgrade, verify; streaming and atomic."""

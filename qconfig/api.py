@@ -1,0 +1,159 @@
+"""The public functions on configs: load, dump, validate, upgrade, plan, explain."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qconfig.codec import strict_json
+from qconfig.codec.converter import structure_any, unstructure
+from qconfig.errors import QconfigError, UsageError, raise_problems
+from qconfig.versioning import Config
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from qconfig.engine.plan import Plan
+    from qconfig.rules.explain import Explanation
+
+_DIALECTS = ("qconfig", "torchao")
+
+
+def config_from_dict(data: Any) -> Config:
+    """Return the config of a document: our form, or torchao's `{"_type", "_version", "_data"}`.
+
+    Documents of earlier versions are brought to the current one.
+
+    Raises:
+        DocumentError: everything that is wrong, each problem with its JSON pointer.
+        RuleError: a pattern that cannot be used.
+    """
+    from qconfig.dialects.torchao import from_envelope, is_envelope
+
+    if is_envelope(data):
+        config: Config = from_envelope(data)
+    else:
+        if isinstance(data, dict):
+            data = {key: value for key, value in data.items() if key != "$schema"}
+        config = structure_any(data)
+    _check_rules(config)
+    return config
+
+
+def config_to_dict(config: Config, *, dialect: str = "qconfig") -> dict[str, Any]:
+    """Return the document of a config, all defaults written out.
+
+    Args:
+        config: any registered config of its current version.
+        dialect: `"qconfig"`, or `"torchao"` for what torchao 0.18 reads.
+
+    Raises:
+        UsageError: an unknown dialect.
+        MigrationError: torchao has no form for what the config says.
+    """
+    if dialect not in _DIALECTS:
+        raise UsageError("unknown dialect", found=dialect, expected=" or ".join(_DIALECTS))
+    if dialect == "torchao":
+        from qconfig.dialects.torchao import to_envelope
+
+        return to_envelope(config)
+    document: dict[str, Any] = unstructure(config)
+    return document
+
+
+def load_config(path: Path | str) -> Config:
+    """Return the config in a JSON, YAML or TOML file, brought to its current version.
+
+    Raises:
+        StorageError: the file cannot be read.
+        DocumentError, RuleError: everything that is wrong with it.
+    """
+    from qconfig.codec.documents import load_document
+
+    path = Path(path)
+    data = load_document(path)
+    try:
+        return config_from_dict(data)
+    except QconfigError as error:
+        raise_problems(error.problems, file=path)
+        raise
+
+
+def dump_config(config: Config, path: Path | str | None = None) -> str:
+    """Return the canonical JSON text of a config, and write it to `path` if there is one.
+
+    The file is replaced at once: a reader sees the old or the new text.
+
+    Raises:
+        StorageError: the file cannot be written.
+    """
+    from qconfig.codec.documents import replace_text
+
+    text = strict_json.dumps(config_to_dict(config))
+    if path is not None:
+        replace_text(Path(path), text)
+    return text
+
+
+def validate_config(data: Any) -> list[QconfigError]:
+    """Return all problems of a document (a mapping) or file (a path); empty if it is sound."""
+    try:
+        load_config(data) if isinstance(data, str | Path) else config_from_dict(data)
+    except QconfigError as error:
+        return list(error.problems)
+    return []
+
+
+def upgrade_config(data: Any) -> dict[str, Any]:
+    """Return a document of any version or dialect as one of the current version.
+
+    Raises:
+        DocumentError, RuleError: everything that is wrong with it.
+    """
+    return config_to_dict(config_from_dict(data))
+
+
+def plan(model: "nn.Module | Path | str", config: Config, *, allow_unmatched: bool = False) -> "Plan":
+    """Return what `quantize_` or `quantize_checkpoint` would do; nothing is changed.
+
+    Args:
+        model: a module, or the path of a checkpoint.
+        config: an `FqnToConfig`, or one config for every Linear.
+        allow_unmatched: accept rules that match nothing.
+
+    Raises:
+        PlanError: rules and model do not fit together; all problems at once.
+    """
+    if isinstance(model, str | Path):
+        from qconfig.checkpoints.checkpoint import open_checkpoint
+        from qconfig.checkpoints.quantize import plan_checkpoint
+
+        return plan_checkpoint(open_checkpoint(model), config, allow_unmatched=allow_unmatched)
+    from qconfig.engine.plan import make_plan
+    from qconfig.engine.targets import model_targets
+
+    targets, tied = model_targets(model)
+    return make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
+
+
+def explain(fqn: str, config: Config, *, module_class: str | None = None) -> "Explanation":
+    """Return which rule decides about a module or parameter, and why the others do not.
+
+    Args:
+        fqn: name of a parameter, or of a module (then its `weight` is meant).
+        config: an `FqnToConfig`, or one config for every Linear.
+        module_class: class of the module, such as `"Linear"`; None infers it from the name.
+
+    Raises:
+        RuleError: a pattern that cannot be used.
+    """
+    from qconfig.engine.explain import explain_name
+
+    return explain_name(fqn, config, module_class)
+
+
+def _check_rules(config: Config) -> None:
+    from qconfig.configs.fqn_to_config import FqnToConfig
+
+    if isinstance(config, FqnToConfig):
+        from qconfig.rules.lint import check_rules
+
+        raise_problems(check_rules(config))

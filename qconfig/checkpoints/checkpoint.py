@@ -1,0 +1,305 @@
+"""Open a checkpoint: headers, index and config, checked against each other; no data is read."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from qconfig.checkpoints.record import (
+    METADATA_KEY,
+    Record,
+    inner_name,
+    present_fields,
+    read_record,
+)
+from qconfig.codec import strict_json
+from qconfig.codec.index_file import read_index, shard_path
+from qconfig.codec.regular_files import read_document
+from qconfig.codec.safetensors_header import Header, read_header
+from qconfig.codec.safetensors_reader import lazy_tensors
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.errors import CheckpointError, QconfigError, StorageError, raise_problems
+from qconfig.versioning import Layout
+
+CONFIG_FILE = "config.json"
+INDEX_FILE = "model.safetensors.index.json"
+SINGLE_FILE = "model.safetensors"
+
+Reader = Callable[[Header], dict[str, LazyTensor]]
+
+
+@frozen
+class Checkpoint:
+    """An opened checkpoint.
+
+    Args:
+        directory: where its files lie.
+        shards: headers by file name.
+        plain: tensors that belong to no layout, by name.
+        layouts: quantized tensors by FQN, in the version they were written in; their tensor
+            fields are lazy.
+        shard_of: file name of each plain tensor and of the first field of each quantized one.
+        ties: further names of stored tensors.
+        config_json: the whole of config.json, or None.
+        metadata: header metadata of each shard, without our record.
+        notes: what is odd but harmless.
+        is_directory: whether a directory was opened, and not one file of it.
+    """
+
+    directory: Path
+    shards: dict[str, Header]
+    plain: dict[str, LazyTensor]
+    layouts: dict[str, Layout]
+    shard_of: dict[str, str]
+    ties: dict[str, str]
+    config_json: dict[str, Any] | None
+    metadata: dict[str, dict[str, str]]
+    notes: tuple[str, ...] = ()
+    is_directory: bool = True
+
+    @property
+    def quantization_config(self) -> Any:
+        """The `quantization_config` of config.json, or None."""
+        return (self.config_json or {}).get("quantization_config")
+
+
+def open_checkpoint(
+    path: Path | str,
+    *,
+    strict: bool = False,
+    follow_symlinks: bool = False,
+    reader: Reader = lazy_tensors,
+) -> Checkpoint:
+    """Open a directory in Hugging Face shape, or one safetensors file.
+
+    Args:
+        path: the directory or file.
+        strict: treat stray safetensors files and tensors missing in the index as errors.
+        follow_symlinks: accept shards that are links to files elsewhere.
+        reader: gives the tensors of a file from its header.
+
+    Raises:
+        StorageError: nothing there, or not readable.
+        ContainerError, DocumentError: a file breaks its format.
+        CheckpointError: the files contradict each other; all contradictions at once.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise StorageError("no such file or directory", file=path)
+    directory = path if path.is_dir() else path.parent
+    names, weight_map, stray = _shard_names(path, directory)
+    headers: dict[str, Header] = {}
+    problems: list[QconfigError] = []
+    for name in names:
+        try:
+            file = shard_path(directory, name, follow_symlinks=follow_symlinks)
+            headers[name] = read_header(file)
+        except QconfigError as error:
+            problems += error.problems
+    raise_problems(problems, file=directory)
+    located, problems, notes = _locate(directory, headers, weight_map)
+    notes += [f"{name} is not in the index" for name in stray]
+    if strict:
+        problems += [CheckpointError(note, file=directory) for note in notes]
+    raise_problems(problems, file=directory)
+    config = _read_config(directory) if path.is_dir() else None
+    checkpoint = _assemble(directory, headers, located, config, reader)
+    return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir())
+
+
+def _shard_names(path: Path, directory: Path) -> tuple[list[str], dict[str, str] | None, list[str]]:
+    if not path.is_dir():
+        return [path.name], None, []
+    present = sorted(p.name for p in directory.glob("*.safetensors"))
+    if (directory / INDEX_FILE).is_file():
+        weight_map = dict(read_index(directory / INDEX_FILE).weight_map)
+        named = sorted(set(weight_map.values()))
+        return named, weight_map, [n for n in present if n not in named]
+    if SINGLE_FILE in present:
+        return [SINGLE_FILE], None, [n for n in present if n != SINGLE_FILE]
+    if len(present) == 1:
+        return present, None, []
+    raise CheckpointError(
+        "no checkpoint here" if not present else "several files and no index",
+        file=directory,
+        found=present,
+        expected=f"{SINGLE_FILE}, or {INDEX_FILE} and the files that it names",
+    )
+
+
+def _locate(
+    directory: Path, headers: dict[str, Header], weight_map: dict[str, str] | None
+) -> tuple[dict[str, str], list[QconfigError], list[str]]:
+    """Find the shard of each tensor; collect contradictions between index and headers."""
+    located: dict[str, str] = {}
+    problems: list[QconfigError] = []
+    for shard, header in headers.items():
+        for name in header.tensors:
+            if name in located:
+                problems.append(
+                    CheckpointError(
+                        "the tensor lies in two shards",
+                        file=directory,
+                        fqn=name,
+                        found=f"{located[name]} and {shard}",
+                        expected="one shard",
+                    )
+                )
+            located[name] = shard
+    if weight_map is None:
+        return located, problems, []
+    problems += [
+        CheckpointError(
+            "the index names a shard that does not hold the tensor",
+            file=directory / INDEX_FILE,
+            fqn=name,
+            found=shard,
+            expected=located.get(name, "a shard that holds it"),
+        )
+        for name, shard in weight_map.items()
+        if name not in headers[shard].tensors
+    ]
+    notes = [f"{s} holds {n}, which is not in the index" for n, s in located.items() if n not in weight_map]
+    return located, problems, notes
+
+
+def _assemble(
+    directory: Path,
+    headers: dict[str, Header],
+    located: dict[str, str],
+    config: dict[str, Any] | None,
+    reader: Reader,
+) -> Checkpoint:
+    tensors: dict[str, LazyTensor] = {}
+    specs: dict[str, Layout] = {}
+    ties: dict[str, str] = {}
+    metadata: dict[str, dict[str, str]] = {}
+    problems: list[QconfigError] = []
+    for shard, header in headers.items():
+        tensors |= reader(header)
+        metadata[shard] = {k: v for k, v in header.metadata.items() if k != METADATA_KEY}
+        text = header.metadata.get(METADATA_KEY)
+        record = read_record(text, file=header.path) if text is not None else Record()
+        problems += [
+            CheckpointError("two shards describe the tensor", file=directory, fqn=fqn)
+            for fqn in record.layouts.keys() & specs.keys()
+        ]
+        specs |= record.layouts
+        ties |= record.ties
+    layouts: dict[str, Layout] = {}
+    for fqn, spec in specs.items():
+        try:
+            layouts[fqn] = with_tensors(fqn, spec, tensors)
+        except QconfigError as error:
+            problems += error.problems
+    raise_problems(problems, file=directory)
+    shard_of = {
+        fqn: located[inner_name(fqn, present_fields(layout)[0])] for fqn, layout in layouts.items()
+    }
+    inner = {inner_name(fqn, f) for fqn, layout in layouts.items() for f in present_fields(layout)}
+    plain = {name: tensor for name, tensor in tensors.items() if name not in inner}
+    _check_surplus(directory, plain, layouts)
+    shard_of |= {name: located[name] for name in plain}
+    _check_ties(directory, ties, plain, layouts)
+    return Checkpoint(directory, headers, plain, layouts, shard_of, ties, config, metadata)
+
+
+def with_tensors(fqn: str, spec: Layout, tensors: dict[str, LazyTensor]) -> Layout:
+    """Return the layout with stored tensors in place of its specs.
+
+    Raises:
+        CheckpointError: an inner tensor is missing, or differs from its record; all at once.
+    """
+    found: dict[str, LazyTensor] = {}
+    problems: list[QconfigError] = []
+    for field in present_fields(spec):
+        name, expected = inner_name(fqn, field), getattr(spec, field)
+        tensor = tensors.get(name)
+        if tensor is None:
+            problems.append(
+                CheckpointError(
+                    "an inner tensor is missing",
+                    fqn=name,
+                    expected=f"{expected.dtype} {expected.shape}, as its record says",
+                )
+            )
+        elif (tensor.dtype, tensor.shape) != (expected.dtype, expected.shape):
+            problems.append(
+                CheckpointError(
+                    "an inner tensor differs from its record",
+                    fqn=name,
+                    found=f"{tensor.dtype} {tensor.shape}",
+                    expected=f"{expected.dtype} {expected.shape}",
+                )
+            )
+        else:
+            found[field] = tensor
+    raise_problems(problems)
+    return attrs.evolve(spec, **found)  # type: ignore[misc]
+
+
+def _check_surplus(
+    directory: Path, plain: dict[str, LazyTensor], layouts: dict[str, Layout]
+) -> None:
+    problems: list[QconfigError] = [
+        CheckpointError(
+            "a tensor lies beside a quantized one and is not part of it",
+            file=directory,
+            fqn=name,
+            expected=f"only {', '.join(present_fields(layouts[owner]))} of {owner}",
+        )
+        for name in plain
+        if (owner := name if name in layouts else name.rpartition(".")[0]) in layouts
+    ]
+    raise_problems(problems, file=directory)
+
+
+def _check_ties(
+    directory: Path,
+    ties: dict[str, str],
+    plain: dict[str, LazyTensor],
+    layouts: dict[str, Layout],
+) -> None:
+    stored = plain.keys() | layouts.keys()
+    problems: list[QconfigError] = [
+        CheckpointError(
+            "a tie does not lead from a new name to a stored tensor",
+            file=directory,
+            fqn=alias,
+            found=name,
+        )
+        for alias, name in ties.items()
+        if alias in stored or name not in stored
+    ]
+    raise_problems(problems, file=directory)
+
+
+def _read_config(directory: Path) -> dict[str, Any] | None:
+    file = directory / CONFIG_FILE
+    if not file.exists():
+        return None
+    data = strict_json.loads(read_document(file), file=file)
+    if not isinstance(data, dict):
+        raise CheckpointError("not an object", file=file, found=data, expected="a JSON object")
+    return data
+
+
+def other_files(checkpoint: Checkpoint) -> Iterator[Path]:
+    """Yield the files of the directory that are neither shards, index nor config.json.
+
+    Raises:
+        CheckpointError: something that is no regular file, such as a FIFO.
+    """
+    if not checkpoint.is_directory:
+        return
+    ours = {CONFIG_FILE, INDEX_FILE, *checkpoint.shards}
+    for path in sorted(checkpoint.directory.rglob("*")):
+        if path.is_dir() or path.relative_to(checkpoint.directory).as_posix() in ours:
+            continue
+        if not path.is_file():
+            raise CheckpointError(
+                "not a regular file", file=path, hint="remove it, it cannot be carried along"
+            )
+        yield path

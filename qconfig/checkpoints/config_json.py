@@ -1,0 +1,49 @@
+"""The `quantization_config` of config.json: ours in, ours out, everything else untouched."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
+from qconfig.codec.converter import structure_any, unstructure
+from qconfig.errors import CheckpointError, QconfigError, raise_problems
+from qconfig.versioning import Config
+
+QUANT_METHOD = "qconfig"
+_KEY = "quantization_config"
+
+
+def with_config(config_json: Mapping[str, Any] | None, config: Config | None) -> dict[str, Any]:
+    """Return config.json with our quantization config in place of any other."""
+    rest = dict(config_json or {})
+    if config is not None:
+        rest[_KEY] = {"quant_method": QUANT_METHOD, "config": unstructure(config)}
+    return rest
+
+
+def stored_config(checkpoint: Checkpoint) -> Config | None:
+    """Return the config that a checkpoint carries, brought to its current version, or None.
+
+    Raises:
+        CheckpointError: the checkpoint was quantized by somebody else.
+        DocumentError: our config is wrong.
+    """
+    data = checkpoint.quantization_config
+    if data is None:
+        return None
+    file = checkpoint.directory / CONFIG_FILE
+    method = data.get("quant_method") if isinstance(data, dict) else None
+    if method != QUANT_METHOD or set(data) != {"quant_method", "config"}:
+        raise CheckpointError(
+            "the quantization config is not ours",
+            file=file,
+            pointer=f"/{_KEY}/quant_method",
+            found=method,
+            expected=f'an object with quant_method "{QUANT_METHOD}" and config',
+        )
+    try:
+        config: Config = structure_any(data["config"])
+    except QconfigError as error:
+        prefix = f"/{_KEY}/config"
+        raise_problems([p.at(file=file, pointer_prefix=prefix) for p in error.problems], file=file)
+        raise
+    return config

@@ -1,0 +1,140 @@
+"""Say what a checkpoint holds, from headers alone: neither torch nor tensor data is touched."""
+
+from collections import Counter
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, frozen
+
+from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from qconfig.checkpoints.record import present_fields
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import nbytes
+from qconfig.versioning import Layout, registry
+
+
+@frozen
+class TensorSummary:
+    """One logical tensor of a checkpoint.
+
+    Args:
+        fqn: its name.
+        shard: file that holds it.
+        shape: logical shape.
+        dtype: element type that it shows.
+        layout: registered layout name, or None for a plain tensor.
+        version: version it was written in.
+        current: newest version of that layout.
+        bytes: stored size, all inner tensors together.
+    """
+
+    fqn: str
+    shard: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str | None
+    version: int | None
+    current: int | None
+    bytes: int
+
+    @property
+    def bits_per_weight(self) -> float:
+        """Stored bits per logical element; 0 for an empty tensor."""
+        elements = prod(self.shape)
+        return 8 * self.bytes / elements if elements else 0.0
+
+
+@frozen
+class Inspection:
+    """What `inspect_checkpoint` found."""
+
+    path: str
+    shards: dict[str, int]
+    tensors: tuple[TensorSummary, ...]
+    quantization_config: Any
+    ties: dict[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def total_bytes(self) -> int:
+        """Stored bytes of all tensors."""
+        return sum(t.bytes for t in self.tensors)
+
+    @property
+    def bits_per_weight(self) -> float:
+        """Stored bits per logical element over the whole checkpoint."""
+        elements = sum(prod(t.shape) for t in self.tensors)
+        return 8 * self.total_bytes / elements if elements else 0.0
+
+    @property
+    def layouts(self) -> dict[tuple[str, int], int]:
+        """How many tensors there are of each layout name and version."""
+        found = ((t.layout, t.version) for t in self.tensors)
+        return dict(sorted(Counter((n, v) for n, v in found if n and v).items()))
+
+    @property
+    def outdated(self) -> bool:
+        """Whether a layout is older than its newest version."""
+        return any(t.version != t.current for t in self.tensors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for `--json`."""
+        tensors = [asdict(t) | {"bits_per_weight": t.bits_per_weight} for t in self.tensors]
+        return {
+            "path": self.path,
+            "shards": self.shards,
+            "total_bytes": self.total_bytes,
+            "bits_per_weight": self.bits_per_weight,
+            "layouts": [
+                {"type": n, "version": v, "tensors": c} for (n, v), c in self.layouts.items()
+            ],
+            "outdated": self.outdated,
+            "quantization_config": self.quantization_config,
+            "ties": self.ties,
+            "notes": list(self.notes),
+            "tensors": tensors,
+        }
+
+
+def inspect_checkpoint(path: Path | str, *, follow_symlinks: bool = False) -> Inspection:
+    """Return what a checkpoint holds.
+
+    Args:
+        path: a directory in Hugging Face shape, or one safetensors file.
+        follow_symlinks: accept shards that are links to files elsewhere.
+
+    Raises:
+        QconfigError: the checkpoint is damaged, hostile or newer than this release.
+    """
+    checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks)
+    tensors = [
+        TensorSummary(
+            name, checkpoint.shard_of[name], t.shape, t.dtype.value, None, None, None, nbytes(t)
+        )
+        for name, t in checkpoint.plain.items()
+    ]
+    tensors += [_quantized(checkpoint, fqn, layout) for fqn, layout in checkpoint.layouts.items()]
+    return Inspection(
+        str(path),
+        {name: header.file_size for name, header in checkpoint.shards.items()},
+        tuple(sorted(tensors, key=lambda t: t.fqn)),
+        checkpoint.quantization_config,
+        checkpoint.ties,
+        checkpoint.notes,
+    )
+
+
+def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummary:
+    entry = registry.entry_of(type(layout))
+    current: Any = registry.convert(layout)
+    return TensorSummary(
+        fqn,
+        checkpoint.shard_of[fqn],
+        tuple(current.shape),
+        DType.parse(current.dtype).value,
+        entry.name,
+        entry.version,
+        registry.get(entry.name).version,
+        sum(nbytes(getattr(layout, field)) for field in present_fields(layout)),
+    )

@@ -1,0 +1,104 @@
+"""Quantize a checkpoint file to file, one tensor at a time."""
+
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from qconfig.builders.base import Target, builder_of
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint, other_files
+from qconfig.checkpoints.config_json import with_config
+from qconfig.checkpoints.contents import ShardContents, deferred
+from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.engine.plan import Action, Plan, PlanEntry, make_plan
+from qconfig.engine.targets import named_targets
+from qconfig.errors import CheckpointError, QconfigError
+from qconfig.versioning import Config, Layout
+
+
+def plan_checkpoint(
+    checkpoint: Checkpoint, config: Config, *, allow_unmatched: bool = False
+) -> Plan:
+    """Return the plan for a checkpoint that is not quantized yet.
+
+    Module classes are inferred from names and ranks, see `qconfig.engine.targets.inferred_class`.
+
+    Raises:
+        CheckpointError: it is quantized already.
+        PlanError: rules and checkpoint do not fit together.
+    """
+    if checkpoint.layouts or checkpoint.quantization_config is not None:
+        raise CheckpointError(
+            "the checkpoint is quantized already",
+            file=checkpoint.directory / CONFIG_FILE,
+            hint="start from the checkpoint it was made from",
+        )
+    tensors = checkpoint.plain.items()
+    targets = named_targets((name, t.shape, t.dtype) for name, t in tensors)
+    return make_plan(targets, config, allow_unmatched=allow_unmatched)
+
+
+def quantize_checkpoint(
+    source: Path | str,
+    target: Path | str,
+    config: Config,
+    *,
+    allow_unmatched: bool = False,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    follow_symlinks: bool = False,
+) -> Plan:
+    """Quantize the shards of `source` into the new directory `target` and return the plan.
+
+    At any time one tensor and what is made of it are in memory, per running shard. Shards keep
+    their names; tensors that stay as they are, are copied byte by byte, as are all other files.
+
+    Args:
+        source: a directory in Hugging Face shape, or one safetensors file.
+        target: the directory to make.
+        config: an `FqnToConfig`, or one config for every Linear.
+        allow_unmatched: accept rules that match nothing.
+        executor: runs one job a shard, in threads; None takes one shard after the other.
+        progress: called with the name and the bytes of each tensor that was written.
+        follow_symlinks: accept shards that are links to files elsewhere.
+
+    Raises:
+        QconfigError: of whatever kind; `target` is then absent and `source` as it was.
+    """
+    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
+    plan = plan_checkpoint(checkpoint, config, allow_unmatched=allow_unmatched)
+    shards = {
+        name: ShardContents(metadata=metadata) for name, metadata in checkpoint.metadata.items()
+    }
+    for entry in plan.entries:
+        contents, tensor = shards[checkpoint.shard_of[entry.fqn]], checkpoint.plain[entry.fqn]
+        if entry.action is Action.QUANTIZE:
+            contents.layouts[entry.fqn] = _quantized(plan, entry, tensor)
+        else:
+            contents.plain[entry.fqn] = tensor
+    write_checkpoint(
+        target,
+        shards,
+        with_config(checkpoint.config_json, config),
+        source=checkpoint.directory if checkpoint.is_directory else None,
+        carry=other_files(checkpoint),
+        executor=executor,
+        progress=progress,
+    )
+    return plan
+
+
+def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor) -> Layout:
+    config: Any = plan.configs[entry.config]
+    builder = builder_of(config)
+    expected = builder.layout(config, Target(entry.fqn, tensor.shape, tensor.dtype))
+
+    def build() -> Layout:
+        try:
+            built: Any = builder.build(config, tensor.load())
+        except QconfigError as error:
+            raise error.at(fqn=entry.fqn) from None
+        layout: Layout = built.layout
+        return layout
+
+    return deferred(expected, build)

@@ -1,0 +1,112 @@
+"""Save a model or state_dict as a checkpoint directory."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qconfig.checkpoints.checkpoint import SINGLE_FILE
+from qconfig.checkpoints.config_json import with_config
+from qconfig.checkpoints.contents import ShardContents, wrapped
+from qconfig.checkpoints.record import present_fields
+from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.codec.tensor_values import LazyTensor, nbytes
+from qconfig.errors import UsageError
+from qconfig.versioning import Config
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+_DEFAULT_SHARD_BYTES = 5 * 10**9
+
+
+def save_checkpoint(
+    model: "nn.Module | Mapping[str, torch.Tensor]",
+    target: Path | str,
+    *,
+    config: Config | None = None,
+    config_json: Mapping[str, Any] | None = None,
+    max_shard_bytes: int = _DEFAULT_SHARD_BYTES,
+    progress: Progress | None = None,
+) -> None:
+    """Write a model or its state_dict into a new directory, whole or not at all.
+
+    Tensors that are one object under several names are stored once, and are one object again when
+    they are loaded.
+
+    Args:
+        model: the model or its state_dict; packed and plain tensors.
+        target: the directory to make.
+        config: the config it was quantized with; it goes into config.json.
+        config_json: other content of config.json.
+        max_shard_bytes: size at which a new shard begins; one tensor is never split.
+        progress: called with the name and the bytes of each stored tensor.
+
+    Raises:
+        QconfigError: of whatever kind; `target` is then absent.
+    """
+    if max_shard_bytes < 1:
+        raise UsageError("max_shard_bytes must be positive", found=max_shard_bytes)
+    state_dict = model if isinstance(model, Mapping) else model.state_dict()
+    stored, ties = _split_ties(state_dict)
+    shards = [ShardContents()]
+    used = 0
+    for name, tensor in stored.items():
+        size = _bytes(tensor)
+        if used and used + size > max_shard_bytes:
+            shards.append(ShardContents())
+            used = 0
+        used += size
+        _put(shards[-1], name, tensor)
+        shards[-1].ties.update({a: n for a, n in ties.items() if n == name})
+    count = len(shards)
+    names = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
+    named = dict(zip(names if count > 1 else [SINGLE_FILE], shards, strict=True))
+    write_checkpoint(target, named, with_config(config_json, config), progress=progress)
+
+
+def _put(contents: ShardContents, name: str, tensor: "torch.Tensor") -> None:
+    from qconfig.tensors.base import PackedTensor
+
+    if isinstance(tensor, PackedTensor):
+        contents.layouts[name] = wrapped(tensor.layout)
+    else:
+        contents.plain[name] = LazyTensor.of(tensor.detach())
+
+
+def _bytes(tensor: "torch.Tensor") -> int:
+    from qconfig.tensors.base import PackedTensor
+
+    if isinstance(tensor, PackedTensor):
+        layout = tensor.layout
+        return sum(nbytes(getattr(layout, field)) for field in present_fields(layout))
+    return nbytes(tensor)
+
+
+def _split_ties(
+    state_dict: "Mapping[str, torch.Tensor]",
+) -> "tuple[dict[str, torch.Tensor], dict[str, str]]":
+    first: dict[tuple[Any, ...], str] = {}
+    stored: dict[str, torch.Tensor] = {}
+    ties: dict[str, str] = {}
+    for name, tensor in state_dict.items():
+        key = _identity(tensor)
+        if key in first:
+            ties[name] = first[key]
+        else:
+            first[key] = name
+            stored[name] = tensor
+    return stored, ties
+
+
+def _identity(tensor: "torch.Tensor") -> tuple[Any, ...]:
+    """Return what two state_dict entries share when they show the same elements."""
+    from qconfig.tensors.base import PackedTensor
+
+    if isinstance(tensor, PackedTensor):
+        layout = tensor.layout
+        fields = present_fields(layout)
+        return (type(layout), *(_identity(getattr(layout, f)) for f in fields))
+    if not tensor.numel() or tensor.is_meta:
+        return (id(tensor),)
+    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

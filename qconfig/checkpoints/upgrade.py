@@ -1,0 +1,166 @@
+"""Bring a checkpoint of any earlier version to today's layouts, file to file, bit for bit."""
+
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint, other_files
+from qconfig.checkpoints.config_json import stored_config, with_config
+from qconfig.checkpoints.contents import ShardContents
+from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.codec.tensor_values import nbytes
+from qconfig.errors import QconfigError, UsageError
+from qconfig.versioning import Entry, Layout, Step, registry
+
+
+@frozen
+class TensorUpgrade:
+    """What happens to one quantized tensor."""
+
+    fqn: str
+    source: Entry
+    target: Entry
+    steps: tuple[Step, ...]
+
+    @property
+    def lossless(self) -> bool:
+        """Whether every step carries everything."""
+        return all(step.lossless for step in self.steps)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for a report."""
+        return {
+            "fqn": self.fqn,
+            "type": self.source.name,
+            "from_version": self.source.version,
+            "to_version": self.target.version,
+            "steps": [step.doc for step in self.steps],
+            "drops": [step.drops for step in self.steps if step.drops is not None],
+            "lossless": self.lossless,
+        }
+
+
+@frozen
+class UpgradeReport:
+    """What an upgrade did, or would do.
+
+    Args:
+        tensors: one entry per quantized tensor.
+        config_before: the quantization config as it was written, or None.
+        config_after: the same in its current version, or None.
+        copied_bytes: bytes of tensors that are copied as they are.
+        computed_bytes: bytes of tensors that a step has to compute.
+    """
+
+    tensors: tuple[TensorUpgrade, ...]
+    config_before: Any
+    config_after: Any
+    copied_bytes: int
+    computed_bytes: int
+
+    @property
+    def needed(self) -> bool:
+        """Whether anything is older than today's version."""
+        return self.config_before != self.config_after or any(t.steps for t in self.tensors)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for a report."""
+        return {
+            "needed": self.needed,
+            "config_before": self.config_before,
+            "config_after": self.config_after,
+            "copied_bytes": self.copied_bytes,
+            "computed_bytes": self.computed_bytes,
+            "tensors": [t.to_dict() for t in self.tensors],
+        }
+
+
+def upgrade_checkpoint(
+    source: Path | str,
+    target: Path | str | None,
+    *,
+    dry_run: bool = False,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    follow_symlinks: bool = False,
+) -> UpgradeReport:
+    """Write `source` in today's layouts into the new directory `target`; `source` is not touched.
+
+    Tensors whose bytes do not change are copied as byte ranges and never decoded; their names and
+    shapes may change. Where nothing is older than today's version, nothing is written.
+
+    Args:
+        source: a directory in Hugging Face shape, or one safetensors file.
+        target: the directory to make; None only for a dry run.
+        dry_run: report only.
+        executor: runs one job a shard, in threads; None takes one shard after the other.
+        progress: called with the name and the bytes of each stored tensor.
+        follow_symlinks: accept shards that are links to files elsewhere.
+
+    Raises:
+        QconfigError: of whatever kind; `target` is then absent.
+    """
+    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
+    config = stored_config(checkpoint)
+    layouts = _converted(checkpoint)
+    shards = _shards(checkpoint, layouts)
+    config_json = with_config(checkpoint.config_json, config)
+    report = _report(checkpoint, layouts, shards, config_json)
+    if dry_run or not report.needed:
+        return report
+    if target is None:
+        raise UsageError("no target", hint="name the directory to write")
+    write_checkpoint(
+        target,
+        shards,
+        config_json,
+        source=checkpoint.directory if checkpoint.is_directory else None,
+        carry=other_files(checkpoint),
+        executor=executor,
+        progress=progress,
+    )
+    return report
+
+
+def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:
+    converted = {}
+    for fqn, layout in checkpoint.layouts.items():
+        try:
+            converted[fqn] = registry.convert(layout)
+        except QconfigError as error:
+            raise error.at(file=checkpoint.directory, fqn=fqn) from None
+    return converted
+
+
+def _shards(checkpoint: Checkpoint, layouts: dict[str, Layout]) -> dict[str, ShardContents]:
+    shards = {n: ShardContents(metadata=metadata) for n, metadata in checkpoint.metadata.items()}
+    for name, tensor in checkpoint.plain.items():
+        shards[checkpoint.shard_of[name]].plain[name] = tensor
+    for fqn, layout in layouts.items():
+        shards[checkpoint.shard_of[fqn]].layouts[fqn] = layout
+    for alias, name in checkpoint.ties.items():
+        shards[checkpoint.shard_of[name]].ties[alias] = name
+    return shards
+
+
+def _report(
+    checkpoint: Checkpoint,
+    layouts: dict[str, Layout],
+    shards: dict[str, ShardContents],
+    config_json: dict[str, Any],
+) -> UpgradeReport:
+    tensors = []
+    for fqn, layout in checkpoint.layouts.items():
+        entry = registry.entry_of(type(layout))
+        steps = tuple(registry.path(entry))
+        tensors.append(TensorUpgrade(fqn, entry, registry.entry_of(type(layouts[fqn])), steps))
+    values = [t for contents in shards.values() for t in contents.tensors().values()]
+    return UpgradeReport(
+        tuple(tensors),
+        checkpoint.quantization_config,
+        config_json.get("quantization_config"),
+        sum(nbytes(v) for v in values if v.source is not None),
+        sum(nbytes(v) for v in values if v.source is None),
+    )

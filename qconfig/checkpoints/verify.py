@@ -1,0 +1,131 @@
+"""Check a checkpoint against itself: records, index, config, and every stored value."""
+
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from qconfig.builders.base import Target, builder_of
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint
+from qconfig.checkpoints.config_json import QUANT_METHOD, stored_config
+from qconfig.checkpoints.contents import loaded
+from qconfig.engine.plan import Action, Plan, make_plan
+from qconfig.engine.targets import inferred_class, named_targets
+from qconfig.errors import CheckpointError, QconfigError, raise_problems
+from qconfig.versioning import Config, Layout, registry
+
+
+@frozen
+class Verification:
+    """What `verify_checkpoint` found.
+
+    Args:
+        tensors: number of quantized tensors that were read.
+        problems: everything that is wrong; empty for a sound checkpoint.
+        notes: what is odd but harmless.
+    """
+
+    tensors: int
+    problems: tuple[QconfigError, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for `--json`."""
+        return {
+            "ok": self.ok,
+            "tensors": self.tensors,
+            "problems": [p.to_dict() for p in self.problems],
+            "notes": list(self.notes),
+        }
+
+
+def verify_checkpoint(
+    path: Path | str, *, strict: bool = False, follow_symlinks: bool = False
+) -> Verification:
+    """Read a checkpoint whole, one tensor at a time, and return everything that is wrong with it.
+
+    Checked are: headers, index and records against each other; scales (finite, positive) and zero
+    points; and that the stored config assigns to each tensor the layout that it has, both ways.
+
+    Args:
+        path: a directory in Hugging Face shape, or one safetensors file.
+        strict: count stray files and tensors missing in the index as problems.
+        follow_symlinks: accept shards that are links to files elsewhere.
+
+    Raises:
+        QconfigError: the checkpoint cannot even be opened.
+    """
+    checkpoint = open_checkpoint(path, strict=strict, follow_symlinks=follow_symlinks)
+    problems: list[QconfigError] = []
+    for fqn, layout in checkpoint.layouts.items():
+        try:
+            check_stored_values(layout)
+        except QconfigError as error:
+            problems += [p.at(file=checkpoint.directory, fqn=fqn) for p in error.problems]
+    problems += _against_config(checkpoint)
+    return Verification(len(checkpoint.layouts), tuple(problems), checkpoint.notes)
+
+
+def check_stored_values(layout: Layout) -> None:
+    """Load one quantized tensor and check its values.
+
+    Raises:
+        LayoutError: a scale is not a positive finite number, or a code is out of range.
+        MigrationError: a step cannot carry the values.
+    """
+    from qconfig.tensors.values import check_values
+
+    check_values(loaded(registry.convert(layout), lambda value: value.load()))
+
+
+def _against_config(checkpoint: Checkpoint) -> list[QconfigError]:
+    file = checkpoint.directory / CONFIG_FILE
+    data = checkpoint.quantization_config
+    if not checkpoint.layouts and (data is None or data.get("quant_method") != QUANT_METHOD):
+        return []
+    try:
+        config = stored_config(checkpoint)
+        if config is None:
+            return []
+        return _contradictions(checkpoint, config, file)
+    except QconfigError as error:
+        return [p.at(file=file) for p in error.problems]
+
+
+def _contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[QconfigError]:
+    current: dict[str, Any] = {f: registry.convert(x) for f, x in checkpoint.layouts.items()}
+    plain = named_targets((n, t.shape, t.dtype) for n, t in checkpoint.plain.items())
+    quantized = [
+        Target(fqn, tuple(x.shape), x.dtype, inferred_class(fqn, len(x.shape)))
+        for fqn, x in current.items()
+    ]
+    plan: Plan = make_plan([*plain, *quantized], config, allow_unmatched=True)
+    problems: list[QconfigError] = []
+    for entry in plan.entries:
+        found = current.get(entry.fqn)
+        expected = None
+        if entry.action is Action.QUANTIZE:
+            chosen = plan.configs[entry.config]
+            target = Target(entry.fqn, entry.shape, entry.dtype)
+            expected = builder_of(chosen).layout(chosen, target)
+        if (found is None) != (expected is None) or type(found) is not type(expected):
+            problems.append(
+                CheckpointError(
+                    "the stored config says otherwise",
+                    file=file,
+                    fqn=entry.fqn,
+                    found=type(found).__name__ if found is not None else "a plain tensor",
+                    expected=type(expected).__name__ if expected is not None else "a plain tensor",
+                )
+            )
+    return problems
+
+
+def require_sound(verification: Verification) -> None:
+    """Raise the problems of a verification, if there are any. Raises QconfigError."""
+    raise_problems(verification.problems)

@@ -1,0 +1,82 @@
+"""Write a checkpoint: shards first, then the index, config.json last, and only then the name."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import Any
+
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE
+from qconfig.checkpoints.contents import ShardContents, total_bytes
+from qconfig.checkpoints.directory import copy_file, new_directory, write_file
+from qconfig.codec import strict_json
+from qconfig.codec.index_file import index_document
+from qconfig.codec.safetensors_writer import write_safetensors
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.errors import QconfigError, raise_problems
+
+Progress = Callable[[str, int], None]
+
+
+def write_checkpoint(
+    target: Path | str,
+    shards: Mapping[str, ShardContents],
+    config_json: Mapping[str, Any],
+    *,
+    source: Path | None = None,
+    carry: Iterable[Path] = (),
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Write a new checkpoint directory, whole or not at all, and return the bytes of its tensors.
+
+    Args:
+        target: the directory to make.
+        shards: contents by file name.
+        config_json: content of config.json.
+        source: directory of the checkpoint that this one is made from; it is not touched.
+        carry: files below `source` to copy along.
+        executor: runs one job a shard; None writes one shard after the other.
+        progress: called with the name and the bytes of each stored tensor.
+
+    Raises:
+        CheckpointError, ContainerError, LayoutError, StorageError, UsageError: nothing is left.
+    """
+    stored = {name: contents.tensors() for name, contents in shards.items()}
+    size = total_bytes(shards)
+    with new_directory(target, source=source) as work:
+        _write_shards(work, shards, stored, executor, progress)
+        for path in carry:
+            copy_file(path, work / path.relative_to(source or path.parent))
+        if list(shards) != [SINGLE_FILE]:
+            weight_map = {t: shard for shard, tensors in stored.items() for t in sorted(tensors)}
+            index = strict_json.dumps(index_document(weight_map, size))
+            write_file(work / INDEX_FILE, index.encode())
+        write_file(work / CONFIG_FILE, strict_json.dumps(dict(config_json)).encode())
+    return size
+
+
+def _write_shards(
+    work: Path,
+    shards: Mapping[str, ShardContents],
+    stored: Mapping[str, Mapping[str, LazyTensor]],
+    executor: Executor | None,
+    progress: Progress | None,
+) -> None:
+    def write(name: str) -> None:
+        metadata = shards[name].header_metadata()
+        try:
+            write_safetensors(work / name, stored[name], metadata, progress=progress)
+        except QconfigError as error:
+            raise error.at(file=name) from None
+
+    if executor is None:
+        for name in shards:
+            write(name)
+        return
+    problems: list[QconfigError] = []
+    for job in [executor.submit(write, name) for name in shards]:
+        try:
+            job.result()
+        except QconfigError as error:
+            problems += error.problems
+    raise_problems(problems)
