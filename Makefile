@@ -1,0 +1,100 @@
+# Python 3.11 or newer, pip and make are all that these commands need.
+#
+#   make test     lint, types and tests, in .venv
+#   make demo     the whole path on a real model, in .venv-demo
+#   make bench    the numbers of docs/benchmarks.md
+#   make docs     docs/_build/html
+#
+# A virtual environment is made on first use and again when pyproject.toml or constraints.txt change.
+# PYTHON chooses the interpreter, PIP_FLAGS goes to pip (for an index with CPU builds of torch, say).
+
+PYTHON ?= python3
+PIP_FLAGS ?=
+VENV ?= .venv
+DEMO_VENV ?= .venv-demo
+PYTEST_FLAGS ?=
+
+PY := $(VENV)/bin/python
+DEMO_PY := $(DEMO_VENV)/bin/python
+INPUTS := pyproject.toml constraints.txt
+
+export HF_HUB_OFFLINE := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONUTF8 := 1
+
+.PHONY: help test lint types unit format fuzz bench demo docs hooks lock clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '3,7s/^#//p' Makefile
+
+test: lint types unit
+
+lint: $(VENV)/.test
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+
+types: $(VENV)/.test
+	$(PY) -m mypy
+
+unit: $(VENV)/.test
+	$(PY) -m pytest $(PYTEST_FLAGS)
+
+format: $(VENV)/.test
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+# Many more examples than `make test` tries, and other ones each time.
+fuzz: $(VENV)/.test
+	$(PY) -m pytest --hypothesis-profile=fuzz $(PYTEST_FLAGS)
+
+bench: $(VENV)/.test
+	$(PY) -m tests.benchmarks
+
+demo: $(DEMO_VENV)/.demo
+	$(DEMO_PY) -m demo
+
+docs: $(VENV)/.docs
+	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+hooks: $(VENV)/.test
+	$(PY) -m pre_commit install
+
+# What pip takes today, for all extras, becomes constraints.txt; torch and torchao stay as they are.
+lock:
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	grep -E '^(torch|torchao)==' constraints.txt > $(VENV)-lock/pins.txt
+	$(VENV)-lock/bin/python -m pip install -q $(PIP_FLAGS) -c $(VENV)-lock/pins.txt \
+	    -e '.[cli,demo,dev,docs,test]'
+	sed -n '/^#/p' constraints.txt > $(VENV)-lock/new.txt
+	$(VENV)-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' \
+	    >> $(VENV)-lock/new.txt
+	mv $(VENV)-lock/new.txt constraints.txt
+	rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) $(DEMO_VENV) build dist docs/_build .demo \
+	    .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+# make_venv FOLDER, EXTRAS
+define make_venv
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "qconfig needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Installing $(2) into $(1): about a minute, once."
+	@$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install -q $(PIP_FLAGS) -c constraints.txt -e '.[$(2)]'
+	@touch $@
+endef
+
+$(VENV)/.test: $(INPUTS)
+	$(call make_venv,$(VENV),cli$(comma)dev$(comma)test)
+
+$(VENV)/.docs: $(VENV)/.test
+	$(call make_venv,$(VENV),docs)
+
+$(DEMO_VENV)/.demo: $(INPUTS)
+	$(call make_venv,$(DEMO_VENV),cli$(comma)demo)
+
+comma := ,
