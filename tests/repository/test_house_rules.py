@@ -131,7 +131,7 @@ def test_nothing_names_one_machine():
     [
         ("open('/" + "home/ada/x.json')", "a folder of one machine"),
         ("see /" + "work/main", "a folder of one machine"),
-        ("index-url = https:" + "//example.org/simple", "a package index"),
+        ("index-url" + " = https://example.org/simple", "a package index"),
         ("https://py" + "pi.org/project/qconfig", "a package index"),
     ],
 )
