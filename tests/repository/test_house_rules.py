@@ -94,7 +94,7 @@ def test_every_test_states_its_claim(path):
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             doc = ast.get_docstring(node) or ""
-            if not re.fullmatch(r"[^\s](?:(?![.!?]\s+[A-Z])(?!\n\n).)*\.", doc, re.DOTALL):
+            if not re.fullmatch(r"[^\s](?:(?![.!?]\s+[A-Z])(?!\n\n).)*[.…]", doc, re.DOTALL):
                 unclear.append(f"line {node.lineno}: {node.name}")
     assert not unclear
 
