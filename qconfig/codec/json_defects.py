@@ -35,6 +35,11 @@ def place(text: str, offset: int) -> str:
     return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
 
 
+def pointer_to(*keys: str | int) -> str:
+    """Return the JSON pointer (RFC 6901) that leads through `keys`."""
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
+
+
 def first_defect(text: str, limits: Limits) -> DocumentSyntaxError | None:
     """Return the first breach in `text` that Python's JSON parser would let pass, or None.
 
@@ -56,7 +61,7 @@ def first_defect(text: str, limits: Limits) -> DocumentSyntaxError | None:
         else:
             _step(stack, token)
         if problem:
-            problem.pointer = _pointer(stack)
+            problem.pointer = pointer_to(*(f.key for f in stack if not f.wants_key))
             return problem
     return None
 
@@ -78,11 +83,6 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
     while match := _TOKEN.match(text, position):
         yield match
         position = match.end()
-
-
-def _pointer(stack: list[_Frame]) -> str:
-    keys = (str(f.key).replace("~", "~0").replace("/", "~1") for f in stack if not f.wants_key)
-    return "".join(f"/{key}" for key in keys)
 
 
 def _too_deep(text: str, offset: int, limits: Limits) -> DocumentSyntaxError:
@@ -126,9 +126,7 @@ def _string_defect(
     )
 
 
-def _atom_defect(
-    text: str, token: str, offset: int, limits: Limits
-) -> DocumentSyntaxError | None:
+def _atom_defect(text: str, token: str, offset: int, limits: Limits) -> DocumentSyntaxError | None:
     where = place(text, offset)
     if token in {"NaN", "Infinity", "-Infinity"}:
         return DocumentSyntaxError(

@@ -7,10 +7,10 @@ tensors the files are equal byte by byte.
 
 import errno
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
@@ -18,8 +18,209 @@ from qconfig.codec.byte_copy import copy_range, write_all
 from qconfig.codec.dtypes import DType
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.raw_memory import byte_view
+from qconfig.codec.regular_files import open_regular
 from qconfig.codec.safetensors_entries import METADATA_KEY, header_shape
 from qconfig.codec.safetensors_header import LENGTH_BYTES, parse_header
 from qconfig.codec.strict_json import dumps_compact
 from qconfig.codec.tensor_values import ByteRange, LazyTensor, nbytes
 from qconfig.errors import ContainerError, FieldError, StorageError
+
+if TYPE_CHECKING:
+    import torch
+
+_D = DType
+_ORDER = {
+    dtype: rank
+    for rank, dtype in enumerate(
+        (
+            *(_D.UINT64, _D.INT64, _D.FLOAT64, _D.COMPLEX64),
+            *(_D.FLOAT32, _D.UINT32, _D.INT32),
+            *(_D.BFLOAT16, _D.FLOAT16, _D.UINT16, _D.INT16),
+            *(_D.FLOAT8_E5M2FNUZ, _D.FLOAT8_E4M3FNUZ, _D.FLOAT8_E8M0FNU),
+            *(_D.FLOAT8_E4M3FN, _D.FLOAT8_E5M2),
+            *(_D.INT8, _D.UINT8, _D.FLOAT4_E2M1FN_X2, _D.BOOL),
+        )
+    )
+}
+
+
+@frozen
+class _Run:
+    """Tensors that follow each other in the target and, where there is a source, there too."""
+
+    tensors: list[tuple[str, LazyTensor, int]]
+    source: ByteRange | None
+
+
+def write_safetensors(
+    path: Path | str,
+    tensors: Mapping[str, LazyTensor],
+    metadata: Mapping[str, str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    progress: Callable[[str, int], None] | None = None,
+) -> None:
+    """Write a new safetensors file and bring it to the disk.
+
+    The names, shapes and sizes are checked by the reader's rules before the file is made. If
+    anything fails later, the file is removed. The same tensors and metadata give the same bytes.
+
+    Args:
+        path: the file; there must be none. The caller fsyncs the directory.
+        tensors: what to write. One with a `source` is copied from there; any other is loaded once,
+            written and dropped before the next.
+        metadata: goes under `__metadata__`, which is left out if there is none.
+        limits: bounds on the header.
+        progress: called with the name and the bytes of each tensor that has been written.
+
+    Raises:
+        ContainerError: a dtype that safetensors has no code for, a name or shape that a reader
+            would refuse, or a tensor that differs from its declaration.
+        StorageError: the file exists already or cannot be written, or a source cannot be read.
+    """
+    path = Path(path)
+    order = sorted(tensors, key=lambda name: (_ORDER.get(tensors[name].dtype, 0), name))
+    try:
+        items = [(name, tensors[name], _length(name, tensors[name])) for name in order]
+        header, size = _header(path, items, metadata, limits)
+    except ContainerError as error:
+        error.at(file=path)
+        raise
+    with _new_file(path, size) as target:
+        with _writing(path, size):
+            write_all(target, header)
+        for run in _runs(items):
+            _write_run(path, target, size, run)
+            if progress:
+                for name, _, length in run.tensors:
+                    progress(name, length)
+        with _writing(path, size):
+            os.fsync(target)
+
+
+def _length(name: str, tensor: LazyTensor) -> int:
+    if tensor.dtype not in _ORDER:
+        raise ContainerError(
+            f"safetensors has no code for {tensor.dtype}",
+            fqn=name,
+            found=str(tensor.dtype),
+            expected=", ".join(_ORDER),
+            hint="store the elements under another dtype, such as uint8",
+        )
+    length = nbytes(tensor)
+    if tensor.source is not None and tensor.source.length != length:
+        raise ContainerError(
+            "the byte range does not fit dtype and shape",
+            fqn=name,
+            found=f"{tensor.source.length} bytes of {tensor.source.path}",
+            expected=f"{length} bytes for {tensor.dtype} {tensor.shape}",
+        )
+    return length
+
+
+def _header(
+    path: Path,
+    items: list[tuple[str, LazyTensor, int]],
+    metadata: Mapping[str, str],
+    limits: Limits,
+) -> tuple[bytes, int]:
+    content: dict[str, Any] = {METADATA_KEY: dict(sorted(metadata.items()))} if metadata else {}
+    position = 0
+    for name, tensor, length in items:
+        if name == METADATA_KEY:
+            raise ContainerError("a tensor has the name of the metadata", fqn=name)
+        try:
+            shape = header_shape(tensor.dtype, tensor.shape)
+        except ContainerError as error:
+            error.at(fqn=name)
+            raise
+        content[name] = {
+            "dtype": tensor.dtype.safetensors_code,
+            "shape": shape,
+            "data_offsets": [position, position + length],
+        }
+        position += length
+    try:
+        text = dumps_compact(content).encode()
+    except FieldError as error:
+        raise ContainerError(f"in the header: {error.message}", found=error.found) from None
+    text += b" " * (-len(text) % LENGTH_BYTES)
+    header = len(text).to_bytes(LENGTH_BYTES, "little") + text
+    size = len(header) + position
+    # Reading the header back here means that no rule can differ between reader and writer.
+    parse_header(header, file_size=size, path=path, limits=limits)
+    return header, size
+
+
+def _runs(items: list[tuple[str, LazyTensor, int]]) -> Iterator[_Run]:
+    run: _Run | None = None
+    for item in items:
+        source = item[1].source
+        if run and run.source and source and _follows(source, run.source):
+            joined = ByteRange(source.path, run.source.offset, run.source.length + source.length)
+            run.tensors.append(item)
+            run = _Run(run.tensors, joined)
+            continue
+        if run:
+            yield run
+        run = _Run([item], source)
+    if run:
+        yield run
+
+
+def _follows(source: ByteRange, before: ByteRange) -> bool:
+    return source.path == before.path and source.offset == before.offset + before.length
+
+
+def _write_run(path: Path, target: int, size: int, run: _Run) -> None:
+    if run.source is not None:
+        with open_regular(run.source.path) as file, _writing(path, size):
+            copy_range(file, run.source.offset, run.source.length, target)
+        return
+    for name, tensor, length in run.tensors:
+        if length:
+            loaded = _loaded(name, tensor)
+            with byte_view(loaded) as view, _writing(path, size):
+                write_all(target, view)
+
+
+def _loaded(name: str, tensor: LazyTensor) -> "torch.Tensor":
+    loaded = tensor.load()
+    if DType.parse(loaded.dtype) is not tensor.dtype or tuple(loaded.shape) != tensor.shape:
+        raise ContainerError(
+            "a tensor differs from its declaration",
+            fqn=name,
+            found=f"{loaded.dtype} {tuple(loaded.shape)}",
+            expected=f"{tensor.dtype} {tensor.shape}",
+        )
+    # A lazy conjugate or negative has other bytes in memory than its elements have.
+    return loaded.detach().resolve_conj().resolve_neg().cpu().contiguous()
+
+
+@contextmanager
+def _new_file(path: Path, size: int) -> Iterator[int]:
+    with _writing(path, size):
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            yield target
+        finally:
+            with _writing(path, size):
+                os.close(target)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _writing(path: Path, size: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        raise StorageError(
+            f"cannot write: {error.strerror}",
+            file=path,
+            expected=f"{size} bytes of free space" if is_full else None,
+            hint="free some space or write to another disk" if is_full else None,
+        ) from error

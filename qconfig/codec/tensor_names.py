@@ -57,9 +57,8 @@ def check_twins(names: Collection[str]) -> None:
         twin = composed.setdefault(form, name)
         if twin != name:
             raise ContainerError(
-                "two tensor names differ only in their Unicode normal form",
+                f"the tensor names {twin!a} and {name!a} differ only in their Unicode normal form",
                 fqn=name,
-                found=f"{ascii(twin)} and {ascii(name)}",
                 expected="names that are distinct when read",
                 hint="rename one of the two in the program that wrote the file",
             )

@@ -45,7 +45,7 @@ class TensorValue(Protocol):
 
 def nbytes(value: TensorValue) -> int:
     """Return the bytes that the elements of `value` take, row-major without gaps."""
-    return prod(value.shape) * DType.parse(value.dtype).itemsize
+    return int(prod(value.shape)) * DType.parse(value.dtype).itemsize
 
 
 @frozen

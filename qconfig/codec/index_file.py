@@ -1,0 +1,203 @@
+"""The index of a sharded checkpoint: `model.safetensors.index.json` as Hugging Face writes it.
+
+An index names files, so it is the one place where a checkpoint could point out of its directory.
+"""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from qconfig.codec.json_defects import pointer_to
+from qconfig.codec.limits import DEFAULT_LIMITS, Limits
+from qconfig.codec.regular_files import kind_of, read_document
+from qconfig.codec.strict_json import loads
+from qconfig.codec.tensor_names import check_name, check_twins
+from qconfig.errors import ContainerError, StorageError
+
+SUFFIX = ".safetensors"
+_NAME_BYTES = 255
+
+
+@frozen
+class ShardIndex:
+    """What an index file says.
+
+    Args:
+        metadata: free data about the whole checkpoint, such as `total_size`.
+        weight_map: the shard's file name of each tensor.
+        extra: members that only other programs know; they are carried along.
+    """
+
+    metadata: dict[str, Any]
+    weight_map: dict[str, str]
+    extra: dict[str, Any] = field(factory=dict)
+
+
+def read_index(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> ShardIndex:
+    """Read and check an index file; the shards are not looked at.
+
+    Raises:
+        ContainerError: the file lacks its parts, or a tensor or shard has a name that is refused.
+        DocumentSyntaxError: the file is not strict JSON.
+        StorageError: the file is missing or may not be read.
+    """
+    document = loads(read_document(path, limits=limits), file=path, limits=limits)
+    try:
+        return _index(document, limits)
+    except ContainerError as error:
+        error.at(file=path)
+        raise
+
+
+def index_document(weight_map: Mapping[str, str], total_size: int) -> dict[str, Any]:
+    """Return an index as a JSON value, sorted by tensor name.
+
+    Args:
+        weight_map: the shard's file name of each tensor.
+        total_size: bytes of all tensors.
+
+    Raises:
+        ContainerError: a shard has a name that `read_index` would refuse.
+    """
+    for shard in dict.fromkeys(weight_map.values()):
+        check_shard_name(shard)
+    return {"metadata": {"total_size": total_size}, "weight_map": dict(sorted(weight_map.items()))}
+
+
+def check_shard_name(name: object) -> None:
+    """Refuse a shard name that is not a plain file name on every system.
+
+    Raises:
+        ContainerError: the name has a directory or drive, or would change when it is created.
+    """
+    problem = _name_problem(name) if isinstance(name, str) else "is no string"
+    if problem:
+        raise ContainerError(
+            f"a shard's name {problem}",
+            found=name,
+            expected=f"a plain file name that ends in {SUFFIX}",
+            hint="shards lie beside their index; do not trust a checkpoint that says otherwise",
+        )
+
+
+def shard_path(directory: Path | str, name: str, *, follow_symlinks: bool = False) -> Path:
+    """Return the path of a shard after looking at what lies there; it is not opened.
+
+    Args:
+        directory: where the index lies.
+        name: the shard's name in the index.
+        follow_symlinks: also allow a symbolic link that leaves the directory. One into the `blobs`
+            of the same Hugging Face cache entry is always allowed.
+
+    Raises:
+        ContainerError: the name is refused, or names no regular file, or leaves the directory.
+        StorageError: the file system refused.
+    """
+    check_shard_name(name)
+    path = Path(directory) / name
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            mode = _linked_mode(path, follow_symlinks=follow_symlinks)
+    except FileNotFoundError:
+        raise ContainerError(
+            "a shard is missing", file=path, hint="the download is not complete; fetch it again"
+        ) from None
+    except OSError as error:
+        raise StorageError(f"cannot open: {error.strerror}", file=path) from error
+    if not stat.S_ISREG(mode):
+        raise ContainerError(
+            "a shard is not a regular file",
+            file=path,
+            found=kind_of(mode),
+            expected="a regular file",
+        )
+    return path
+
+
+def _index(document: Any, limits: Limits) -> ShardIndex:
+    if not isinstance(document, dict):
+        raise ContainerError("the index is not an object", found=document)
+    metadata = document.pop("metadata", {})
+    if not isinstance(metadata, dict):
+        raise ContainerError("metadata is not an object", pointer="/metadata", found=metadata)
+    weight_map = document.pop("weight_map", None)
+    if not isinstance(weight_map, dict):
+        raise ContainerError(
+            "weight_map is not an object",
+            pointer="/weight_map",
+            found=weight_map,
+            expected="an object from tensor names to file names",
+        )
+    if len(weight_map) > limits.tensors:
+        raise ContainerError(
+            "the index has too many tensors",
+            pointer="/weight_map",
+            found=f"{len(weight_map)} tensors",
+            expected=f"tensors: {limits.describe('tensors')}",
+        )
+    checked: set[str] = set()
+    for name, shard in weight_map.items():
+        check_name(name, limits)
+        if isinstance(shard, str) and shard in checked:
+            continue
+        try:
+            check_shard_name(shard)
+        except ContainerError as error:
+            error.at(fqn=name, pointer_prefix=pointer_to("weight_map", name))
+            raise
+        checked.add(shard)
+    check_twins(weight_map)
+    return ShardIndex(metadata, weight_map, document)
+
+
+def _name_problem(name: str) -> str | None:
+    if len(name.encode("utf-8", "surrogatepass")) > _NAME_BYTES:
+        return f"is longer than {_NAME_BYTES} bytes"
+    if not name.isprintable():
+        return "has characters that cannot be seen"
+    for character, meaning in (("/", "a directory"), ("\\", "a directory"), (":", "a drive")):
+        if character in name:
+            return f"has {character!r}, which ends {meaning} on some system"
+    if name != name.rstrip(". "):
+        return "ends in a dot or a space, which some systems drop"
+    if not name.endswith(SUFFIX):
+        return f"does not end in {SUFFIX}"
+    return None
+
+
+def _linked_mode(path: Path, *, follow_symlinks: bool) -> int:
+    try:
+        target = path.resolve(strict=True)
+    except (FileNotFoundError, RuntimeError) as error:
+        # RuntimeError is how pathlib reports a loop before Python 3.13.
+        raise ContainerError(
+            "a shard is a symbolic link that leads nowhere",
+            file=path,
+            found=os.fspath(path.readlink()),
+            hint="the download is not complete; fetch it again",
+        ) from error
+    home = path.parent.resolve(strict=True)
+    allowed = [home, *_blobs(home)]
+    if not follow_symlinks and not any(target.is_relative_to(folder) for folder in allowed):
+        raise ContainerError(
+            "a shard is a symbolic link that leaves its directory",
+            file=path,
+            found=os.fspath(target),
+            expected="a file in the directory or in the blobs of its Hugging Face cache entry",
+            hint="follow symbolic links only where you made them yourself (--follow-symlinks)",
+        )
+    return target.stat().st_mode
+
+
+def _blobs(home: Path) -> list[Path]:
+    """Return the `blobs` of the cache entry that `home` is a snapshot of, if it is one."""
+    return [
+        folder.parent / "blobs"
+        for folder in home.parents
+        if folder.name == "snapshots" and folder.parent.name.startswith("models--")
+    ]
