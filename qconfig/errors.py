@@ -25,6 +25,7 @@ Each carries the place (file, FQN, JSON pointer), what was found, what is allowe
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 _MISSING: Any = object()
@@ -39,10 +40,19 @@ def printable(text: str) -> str:
 def shown(value: object) -> str:
     """Return a short printable form of `value` for an error message."""
     try:
-        text = printable(repr(value))
+        text = printable(repr(_head(value)))
     except ValueError:  # an int with more digits than Python converts
         text = f"an {type(value).__name__} too long to print"
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
+def _head(value: Any) -> Any:
+    """Return as much of a long value as can be shown: its whole repr may take seconds."""
+    if type(value) in (str, bytes, list, tuple):
+        return value[:_MAX_SHOWN]
+    if type(value) is dict:
+        return dict(islice(value.items(), _MAX_SHOWN))
+    return value
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import define
 
 from qconfig.codec.byte_copy import copy_range, write_all
 from qconfig.codec.dtypes import DType
@@ -44,12 +44,13 @@ _ORDER = {
 }
 
 
-@frozen
+@define
 class _Run:
     """Tensors that follow each other in the target and, where there is a source, there too."""
 
     tensors: list[tuple[str, LazyTensor, int]]
     source: ByteRange | None
+    position: int
 
 
 def write_safetensors(
@@ -68,7 +69,7 @@ def write_safetensors(
     Args:
         path: the file; there must be none. The caller fsyncs the directory.
         tensors: what to write. One with a `source` is copied from there; any other is loaded once,
-            written and dropped before the next.
+            written and dropped before the next, in the order of this mapping.
         metadata: goes under `__metadata__`, which is left out if there is none.
         limits: bounds on the header.
         progress: called with the name and the bytes of each tensor that has been written.
@@ -88,8 +89,11 @@ def write_safetensors(
         raise
     with _new_file(path, size) as target:
         with _writing(path, size):
+            _reserve(target, size)
             write_all(target, header)
-        for run in _runs(items):
+        for run in _runs(items, list(tensors), len(header)):
+            with _writing(path, size):
+                os.lseek(target, run.position, os.SEEK_SET)
             _write_run(path, target, size, run)
             if progress:
                 for name, _, length in run.tensors:
@@ -152,20 +156,35 @@ def _header(
     return header, size
 
 
-def _runs(items: list[tuple[str, LazyTensor, int]]) -> Iterator[_Run]:
+def _runs(
+    items: list[tuple[str, LazyTensor, int]], order: list[str], position: int
+) -> Iterator[_Run]:
+    """Yield copies in the order of the file, then computed tensors in the caller's order.
+
+    Inner tensors of one quantized tensor are computed together but lie apart in the file: written
+    in the caller's order, only one of these groups is in memory.
+    """
+    computed: dict[str, _Run] = {}
     run: _Run | None = None
     for item in items:
         source = item[1].source
-        if run and run.source and source and _follows(source, run.source):
-            joined = ByteRange(source.path, run.source.offset, run.source.length + source.length)
+        if source is None:
+            computed[item[0]] = _Run([item], None, position)
+        elif run and run.source and _follows(source, run.source):
+            length = run.source.length + source.length
+            run.source = ByteRange(source.path, run.source.offset, length)
             run.tensors.append(item)
-            run = _Run(run.tensors, joined)
-            continue
-        if run:
+        else:
+            if run:
+                yield run
+            run = _Run([item], source, position)
+        if source is None and run:
             yield run
-        run = _Run([item], source)
+            run = None
+        position += item[2]
     if run:
         yield run
+    yield from (computed[name] for name in order if name in computed)
 
 
 def _follows(source: ByteRange, before: ByteRange) -> bool:
@@ -195,6 +214,15 @@ def _loaded(name: str, tensor: LazyTensor) -> "torch.Tensor":
         )
     # A lazy conjugate or negative has other bytes in memory than its elements have.
     return loaded.detach().resolve_conj().resolve_neg().cpu().contiguous()
+
+
+def _reserve(target: int, size: int) -> None:
+    """Take the space now, so that a full disk is known before the work; not all systems can."""
+    try:
+        os.posix_fallocate(target, 0, size)
+    except (AttributeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            raise
 
 
 @contextmanager
