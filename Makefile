@@ -66,7 +66,7 @@ lock:
 	rm -rf $(VENV)-lock
 	$(PYTHON) -m venv $(VENV)-lock
 	grep -E '^(torch|torchao)==' constraints.txt > $(VENV)-lock/pins.txt
-	$(VENV)-lock/bin/python -m pip install -q $(PIP_FLAGS) -c $(VENV)-lock/pins.txt \
+	$(VENV)-lock/bin/python -m pip install -qq $(PIP_FLAGS) -c $(VENV)-lock/pins.txt \
 	    -e '.[cli,demo,dev,docs,test]'
 	sed -n '/^#/p' constraints.txt > $(VENV)-lock/new.txt
 	$(VENV)-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' \
@@ -84,7 +84,7 @@ define make_venv
 	    { echo "qconfig needs Python 3.11 or newer: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Installing $(2) into $(1): about a minute, once."
 	@$(PYTHON) -m venv $(1)
-	@$(1)/bin/python -m pip install -q $(PIP_FLAGS) -c constraints.txt -e '.[$(2)]'
+	@$(1)/bin/python -m pip install -qq $(PIP_FLAGS) -c constraints.txt -e '.[$(2)]'
 	@touch $@
 endef
 
