@@ -11,7 +11,7 @@ from attrs import frozen
 
 from qconfig.configs.fqn_to_config import FqnToConfig, Precedence, Rule
 from qconfig.errors import FieldError, MigrationError, QconfigError, raise_problems
-from qconfig.rules.patterns import glob_to_regex, is_exact
+from qconfig.rules.patterns import MAX_PATTERN, glob_to_regex, is_exact
 from qconfig.versioning import Config, attribute, migration, register_config
 
 _DEFAULT = "_default"
@@ -27,33 +27,39 @@ class FqnToConfigV1(Config):
     )
 
     def __attrs_post_init__(self) -> None:
-        """Check for nesting. Raises FieldError."""
-        nested = (FqnToConfig, FqnToConfigV1)
-        problems: list[QconfigError] = [
-            FieldError("FqnToConfig cannot contain another", pointer=f"/fqn_to_config/{name}")
-            for name, config in self.fqn_to_config.items()
-            if isinstance(config, nested)
-        ]
+        """Check for nesting and for keys that version 2 has no room for. Raises FieldError."""
+        problems: list[QconfigError] = []
+        for name, config in self.fqn_to_config.items():
+            pointer = "/fqn_to_config/" + name.replace("~", "~0").replace("/", "~1")
+            if isinstance(config, FqnToConfig | FqnToConfigV1):
+                problems.append(FieldError("FqnToConfig cannot contain another", pointer=pointer))
+            if len(_literal(name)) > MAX_PATTERN:
+                problems.append(
+                    FieldError(
+                        "name or pattern is too long",
+                        pointer=pointer,
+                        found=name,
+                        expected=f"at most {MAX_PATTERN} characters",
+                    )
+                )
         raise_problems(problems)
 
 
 @migration()
 def mapping_to_rules(old: FqnToConfigV1) -> FqnToConfig:
     """Name each distinct config once and list the mapping as rules, in its order."""
-    names: dict[int, str] = {}
+    names: dict[Config | int, str] = {}
     configs: dict[str, Config] = {}
 
     def use(config: Config | None) -> str | None:
         if config is None:
             return None
-        known = names.get(id(config))
-        if known is None:
-            known = next((n for n, c in configs.items() if c == config), None)
-        if known is None:
-            known = f"c{len(configs)}"
-            configs[known] = config
-        names[id(config)] = known
-        return known
+        # A config with a tensor in it has no hash: it is the same only as itself.
+        key = config if _is_hashable(config) else id(config)
+        if key not in names:
+            names[key] = f"c{len(configs)}"
+            configs[names[key]] = config
+        return names[key]
 
     mapping = old.fqn_to_config
     rules = tuple(Rule(_literal(k), use(c)) for k, c in mapping.items() if k != _DEFAULT)
@@ -70,16 +76,23 @@ def _literal(key: str) -> str:
     return key if key.startswith("re:") or is_exact(key) else "re:" + re.escape(key)
 
 
-@migration()
+def _is_hashable(config: Config) -> bool:
+    try:
+        hash(config)
+    except TypeError:
+        return False
+    return True
+
+
+@migration(drops="the names of configs, and which rules may match nothing")
 def rules_to_mapping(new: FqnToConfig) -> FqnToConfigV1:
     """Write rules as torchao's mapping; refuse what it cannot say."""
     problems = _inexpressible(new)
     raise_problems(problems)
     mapping: dict[str, Config | None] = {}
     for rule in new.rules:
-        key = rule.match if is_exact(rule.match) or rule.match.startswith("re:") else (
-            "re:" + glob_to_regex(rule.match)
-        )
+        is_glob = not is_exact(rule.match) and not rule.match.startswith("re:")
+        key = "re:" + glob_to_regex(rule.match) if is_glob else rule.match
         mapping.setdefault(key, None if rule.use is None else new.configs[rule.use])
     if new.default is not None:
         mapping[_DEFAULT] = new.configs[new.default]
@@ -91,6 +104,11 @@ def _inexpressible(new: FqnToConfig) -> list[QconfigError]:
         _cannot(f"/rules/{i}/modules", "a filter on module classes")
         for i, rule in enumerate(new.rules)
         if rule.modules
+    ]
+    problems += [
+        _cannot(f"/rules/{i}/match", "a name of its own for _default")
+        for i, rule in enumerate(new.rules)
+        if rule.match == _DEFAULT
     ]
     patterns = sum(not is_exact(rule.match) for rule in new.rules)
     if new.precedence is Precedence.DECLARED and patterns > 1:

@@ -3,7 +3,7 @@
 | ours | torchao | what was new |
 |---|---|---|
 | 1 | 0.9 to 0.17, AffineQuantizedTensor with PlainAQTTensorImpl | – |
-| 2 | 0.15, Int8Tensor (pull request 3407) | scale keeps its dimensions; block_size, dtype required |
+| 2 | 0.15, Int8Tensor (pull request 3407) | scale keeps its dimensions; block_size is required |
 | 3 | 0.16 | act_quant_scale, act_pre_scale |
 | 4 | 0.17 | zero_point, act_quant_zero_point |
 | 5 | 0.18 | reduce_range; scales in float32 |
@@ -44,7 +44,7 @@ class Int8TensorLayoutV1(Layout):
     int_data: TensorValue = tensor("Codes.", "int8", "*B N K")
     scale: TensorValue = tensor("Scales without the reduced dimension.", "float", "*S")
     block_size: tuple[int, ...] = attribute(
-        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+        "Elements that share a scale, along each dimension.", min_length=2
     )
     dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
     zero_point: TensorValue | None = tensor(
@@ -79,7 +79,7 @@ class Int8TensorLayoutV2(Layout):
     qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
     scale: TensorValue = tensor("One scale a block.", "float", "*S _ _")
     block_size: tuple[int, ...] = attribute(
-        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+        "Elements that share a scale, along each dimension.", min_length=2
     )
     dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
     zero_point: TensorValue | None = tensor(
@@ -102,7 +102,7 @@ class Int8TensorLayoutV3(Layout):
     qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
     scale: TensorValue = tensor("One scale a block.", "float", "*S _ _")
     block_size: tuple[int, ...] = attribute(
-        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+        "Elements that share a scale, along each dimension.", min_length=2
     )
     dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
     zero_point: TensorValue | None = tensor(
@@ -131,7 +131,7 @@ class Int8TensorLayoutV4(Layout):
     qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
     scale: TensorValue = tensor("One scale a block.", "float", "*S _ _")
     block_size: tuple[int, ...] = attribute(
-        "Elements that share a scale, along each dimension.", min_length=2, converter=tuple
+        "Elements that share a scale, along each dimension.", min_length=2
     )
     dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
     zero_point: TensorValue | None = tensor(

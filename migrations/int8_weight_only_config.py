@@ -9,8 +9,9 @@
 
 from attrs import frozen
 
-from qconfig.configs.granularity import Granularity, PerGroup, PerRow
+from qconfig.configs.granularity import Granularity, PerAxis, PerGroup, PerRow
 from qconfig.configs.int8 import Int8WeightOnlyConfig
+from qconfig.errors import MigrationError
 from qconfig.versioning import Config, attribute, migration, register_config
 
 
@@ -63,7 +64,15 @@ def fold_group_size(old: Int8WeightOnlyConfigV2) -> Int8WeightOnlyConfig:
 
 @migration()
 def unfold_granularity(new: Int8WeightOnlyConfig) -> Int8WeightOnlyConfigV2:
-    """Leave group_size null, as torchao 0.18 demands."""
+    """Leave group_size null, as torchao 0.18 demands; refuse PerAxis, which it does not take."""
+    if isinstance(new.granularity, PerAxis):
+        raise MigrationError(
+            "torchao's Int8WeightOnlyConfig has no PerAxis",
+            pointer="/granularity",
+            found=new.granularity,
+            expected="PerTensor, PerRow or PerGroup",
+            hint="of a matrix, PerRow() is the same as PerAxis(0)",
+        )
     return Int8WeightOnlyConfigV2(
         granularity=new.granularity, set_inductor_config=new.set_inductor_config
     )

@@ -11,6 +11,8 @@ from pkgutil import iter_modules
 
 def load() -> None:
     """Import every module that registers configs, layouts, values or steps."""
+    # Says how a tensor in a document looks, which schemas ask for.
+    import_module("qconfig.codec.tensor_documents")
     for package in ("qconfig.configs", "qconfig.layouts", "qconfig.migrations"):
         for module in iter_modules(import_module(package).__path__):
             import_module(f"{package}.{module.name}")

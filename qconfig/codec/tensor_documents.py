@@ -11,13 +11,15 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import FieldError, UnknownFieldError
+from qconfig.versioning.fields import MAX_DIMENSION, MAX_RANK
+from qconfig.versioning.schema_types import Schema, describe_type, shape_schema
 
 if TYPE_CHECKING:
     import torch
 
 _KEYS = ("type", "dtype", "shape", "data")
-_MAX_RANK = 16
 
 
 def tensor_to_document(tensor: "torch.Tensor") -> dict[str, Any]:
@@ -27,8 +29,15 @@ def tensor_to_document(tensor: "torch.Tensor") -> dict[str, Any]:
         tensor: any strides; a quantized or sparse tensor is not a plain one.
 
     Raises:
-        FieldError: the tensor is sparse, on the meta device, or of a quantized torch dtype.
+        FieldError: not a plain tensor: a subclass, sparse, on the meta device, or of a quantized
+            torch dtype.
     """
+    import torch
+
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+        raise FieldError(
+            "not a plain tensor", found=type(tensor).__name__, expected="torch.Tensor or Parameter"
+        )
     return {
         "type": "Tensor",
         "dtype": DType.parse(tensor.dtype).value,
@@ -49,7 +58,9 @@ def tensor_from_document(data: Any) -> "torch.Tensor":
         raise FieldError("not a tensor", found=data, expected='an object of type "Tensor"')
     for key in data:
         if key not in _KEYS:
-            raise UnknownFieldError("unknown field", pointer=f"/{key}", found=key, expected=str(_KEYS))
+            raise UnknownFieldError(
+                "unknown field", pointer=f"/{key}", found=key, expected=str(_KEYS)
+            )
     dtype, shape = parse_spec(data)
     text = data.get("data")
     if not isinstance(text, str):
@@ -58,7 +69,10 @@ def tensor_from_document(data: Any) -> "torch.Tensor":
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise FieldError(
-            "data is not base64", pointer="/data", found=text, expected="standard base64 with padding"
+            "data is not base64",
+            pointer="/data",
+            found=text,
+            expected="standard base64 with padding",
         ) from None
     expected = prod(shape) * dtype.itemsize
     if len(raw) != expected:
@@ -80,19 +94,21 @@ def parse_spec(data: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
     """
     name = data.get("dtype")
     if not isinstance(name, str) or name.startswith("torch."):
-        raise FieldError("wrong dtype", pointer="/dtype", found=name, expected="a name such as 'int8'")
+        raise FieldError(
+            "wrong dtype", pointer="/dtype", found=name, expected="a name such as 'int8'"
+        )
     dtype, shape = DType.parse(name), data.get("shape")
     if (
         type(shape) is not list
-        or len(shape) > _MAX_RANK
-        or any(type(n) is not int or not 0 <= n < 2**48 for n in shape)
-        or prod(shape) >= 2**48
+        or len(shape) > MAX_RANK
+        or any(type(n) is not int or not 0 <= n <= MAX_DIMENSION for n in shape)
+        or prod(shape) > MAX_DIMENSION
     ):
         raise FieldError(
             "wrong shape",
             pointer="/shape",
             found=shape,
-            expected=f"a list of at most {_MAX_RANK} sizes from 0 to 2**48",
+            expected=f"a list of at most {MAX_RANK} sizes from 0 to 2**48",
         )
     return dtype, tuple(shape)
 
@@ -126,6 +142,28 @@ def tensor_of_bytes(raw: bytes | bytearray, dtype: DType, shape: tuple[int, ...]
     if not raw:
         return torch.empty(shape, dtype=kind)
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(kind).reshape(shape)
+
+
+def tensor_schema() -> Schema:
+    """Return the JSON Schema of a tensor in a document."""
+    return {
+        "type": "object",
+        "properties": {
+            "type": {"const": "Tensor"},
+            "dtype": {"enum": [dtype.value for dtype in DType], "description": "Element type."},
+            "shape": shape_schema(0, MAX_RANK),
+            "data": {
+                "type": "string",
+                "contentEncoding": "base64",
+                "description": "The elements, little-endian and row-major, in base64.",
+            },
+        },
+        "required": list(_KEYS),
+        "additionalProperties": False,
+    }
+
+
+describe_type(TensorValue, tensor_schema)
 
 
 def _carrier(dtype: "torch.dtype") -> "torch.dtype":

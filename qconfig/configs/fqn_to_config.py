@@ -60,7 +60,7 @@ class FqnToConfig(Config):
         """Check the names that rules and default use.
 
         Raises:
-            FieldError: an unknown config name, a nested FqnToConfig, or two rules for one exact name.
+            FieldError: an unknown config name, or a nested FqnToConfig.
         """
         problems: list[QconfigError] = [
             FieldError("FqnToConfig cannot contain another", pointer=f"/configs/{name}")

@@ -27,7 +27,7 @@ class Int8TensorLayout(Layout):
         "*S _ _",
     )
     block_size: tuple[int, ...] = attribute(
-        "Elements that share a scale, along each dimension of qdata.", min_length=2, converter=tuple
+        "Elements that share a scale, along each dimension of qdata.", min_length=2
     )
     dtype: DType = attribute(
         "Element type that the tensor shows and dequantizes to.", converter=DType.parse

@@ -1,4 +1,4 @@
-"""Names, integer versions, steps between them, and the JSON Schemas that follow from the classes."""
+"""Names, integer versions, steps between them, and the JSON Schemas of the classes."""
 
 from qconfig.versioning.fields import (
     FieldInfo,

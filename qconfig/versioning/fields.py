@@ -12,9 +12,15 @@ import attrs
 from attrs import NOTHING, frozen
 
 from qconfig.errors import FieldError
+from qconfig.versioning.type_check import FieldCheck, tupled
 
 _KEY = "qconfig"
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+MAX_RANK = 16
+"""Most dimensions of a tensor in a document or a layout."""
+MAX_DIMENSION = 2**48 - 1
+"""Largest size of one dimension."""
 
 
 @frozen
@@ -41,6 +47,13 @@ class TensorPattern:
         """The allowed element types, with `float` written out."""
         return tuple(d for name in self.dtypes for d in (_FLOATS if name == "float" else (name,)))
 
+    @property
+    def ranks(self) -> tuple[int, int]:
+        """The fewest and the most dimensions."""
+        dims = self.dimensions
+        any_leading = bool(dims) and dims[0].startswith("*")
+        return len(dims) - any_leading, MAX_RANK if any_leading else len(dims)
+
 
 @frozen
 class FieldInfo:
@@ -66,11 +79,17 @@ class FieldInfo:
         elif self.pattern is not None and not re.search(self.pattern, value):
             problem = f"a string that matches {self.pattern}"
         elif self.min_length is not None and len(value) < self.min_length:
-            problem = f"at least {self.min_length} entries"
+            problem = f"at least {self.min_length} {_unit(value)}"
         elif self.max_length is not None and len(value) > self.max_length:
-            problem = f"at most {self.max_length} entries"
+            problem = f"at most {self.max_length} {_unit(value)}"
         if problem:
-            raise FieldError(f"{name} is out of range", pointer=f"/{name}", found=value, expected=problem)
+            raise FieldError(
+                f"{name} is out of range", pointer=f"/{name}", found=value, expected=problem
+            )
+
+
+def _unit(value: Any) -> str:
+    return "characters" if isinstance(value, str) else "entries"
 
 
 def info_of(field: "attrs.Attribute[Any]") -> FieldInfo:
@@ -97,7 +116,8 @@ def attribute(
         doc: one sentence with units; it becomes the description in the JSON Schema.
         default: value of an optional field.
         factory: makes the default, for mutable or expensive ones.
-        converter: normalises what a Python caller passes, as in `attrs.field`.
+        converter: normalises what a Python caller passes, as in `attrs.field`; by default lists
+            become tuples.
         kw_only: whether the constructor takes it by keyword only.
         minimum: smallest allowed number.
         maximum: largest allowed number.
@@ -110,9 +130,9 @@ def attribute(
     kwargs: dict[str, Any] = {"factory": factory} if factory else {"default": default}
     return attrs.field(
         **kwargs,
-        converter=converter,
+        converter=converter or tupled,
         kw_only=kw_only,
-        validator=_check_bounds if bounded else None,
+        validator=FieldCheck(info.check if bounded else None),
         metadata={_KEY: info},
     )
 
@@ -129,10 +149,6 @@ def tensor(doc: str, dtypes: str | tuple[str, ...], shape: str, *, default: Any 
     names = (dtypes,) if isinstance(dtypes, str) else dtypes
     info = FieldInfo(doc, tensor=TensorPattern(names, shape))
     return attrs.field(default=default, metadata={_KEY: info}, kw_only=default is not NOTHING)
-
-
-def _check_bounds(_: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
-    info_of(field).check(value, field.name)
 
 
 def tensor_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":

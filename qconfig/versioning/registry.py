@@ -18,6 +18,7 @@ from qconfig.errors import (
     UnknownNameError,
     nearest,
 )
+from qconfig.versioning.names import schema_path
 from qconfig.versioning.tensor_check import check_tensors
 
 C = TypeVar("C", bound=type)
@@ -71,6 +72,11 @@ class Entry:
         """The first line of the class's docstring."""
         return (self.cls.__doc__ or "").strip().partition("\n")[0]
 
+    @property
+    def schema_path(self) -> str:
+        """Where the JSON Schema lies below `schemas/`."""
+        return schema_path(self.name, self.version)
+
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
 
@@ -123,7 +129,9 @@ class Registry:
             RegistrationError: not an attrs class, or the identity is taken.
         """
         if not attrs.has(cls):
-            raise RegistrationError(f"{cls.__name__} is not an attrs class", hint="add @attrs.frozen")
+            raise RegistrationError(
+                f"{cls.__name__} is not an attrs class", hint="add @attrs.frozen"
+            )
         if version < 1 or (name, version) in self._entries:
             raise RegistrationError(
                 f"{name} v{version} cannot be registered",
@@ -147,7 +155,8 @@ class Registry:
         source = self._by_class.get(next(iter(hints.values()), type(None)))
         if source is None or target is None or len(hints) != 1:
             raise RegistrationError(
-                f"step {function.__qualname__} needs the form (old: …V1) -> …V2 of registered classes"
+                f"step {function.__qualname__} needs the form (old: …V1) -> …V2",
+                expected="annotations with two registered classes",
             )
         edge = (source.name, source.version, target.version)
         if source.name != target.name or abs(source.version - target.version) != 1:
@@ -193,7 +202,9 @@ class Registry:
             )
         entry = self._entries.get((name, version))
         if entry is None:
-            raise FieldError("unknown version", pointer="/version", found=version, expected=supported)
+            raise FieldError(
+                "unknown version", pointer="/version", found=version, expected=supported
+            )
         return entry
 
     def entry_of(self, cls: type) -> Entry:

@@ -36,9 +36,13 @@ def _check_one(name: str, value: Any, pattern: Any, sizes: dict[str, tuple[int, 
     for dim, size in pairs:
         if dim == "_":
             continue
-        known, owner = (int(dim), "the layout") if dim.isdigit() else sizes.setdefault(dim, (size, name))
+        known, owner = (
+            (int(dim), "the layout") if dim.isdigit() else sizes.setdefault(dim, (size, name))
+        )
         if known != size:
-            raise _error(name, f"has a wrong size for {dim}", shape, f"{dim} = {known}, as in {owner}")
+            raise _error(
+                name, f"has a wrong size for {dim}", shape, f"{dim} = {known}, as in {owner}"
+            )
 
 
 def _error(name: str, what: str, found: object, expected: str) -> QconfigError:
