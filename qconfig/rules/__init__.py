@@ -1,0 +1,1 @@
+"""Rules over fully qualified names: parse, lint, match, explain."""

@@ -1,0 +1,143 @@
+"""Make a plan: which parameter gets which config, why, and how large it will be. Pure.
+
+What a rule means depends on how it names its target. An exact rule whose config cannot serve the
+parameter, or no parameter of the module, is an error. A pattern reaches what it can serve: norms
+and biases under it stay as they are and the plan says why; but a pattern with a config that serves
+nothing at all counts as unmatched. A rule that matches nothing is an error unless it is optional.
+"""
+
+from collections.abc import Sequence
+
+from qconfig.builders.base import Target
+from qconfig.codec.tensor_values import TensorSpec, nbytes
+from qconfig.configs.fqn_to_config import FqnToConfig
+from qconfig.engine.explain import as_default
+from qconfig.engine.plan_checks import Treatment, check_rules_served, check_unmatched
+from qconfig.engine.plan_document import Action, Plan, PlanEntry, RuleReport
+from qconfig.engine.service import Service
+from qconfig.errors import raise_problems
+from qconfig.rules.assignment import Assignment, Decision, How
+from qconfig.rules.fused import split_groups
+from qconfig.rules.matcher import RuleSet
+from qconfig.rules.tied import split_ties
+from qconfig.versioning import Config, registry
+
+__all__ = ["Action", "Plan", "PlanEntry", "RuleReport", "make_plan"]
+
+
+def make_plan(
+    targets: Sequence[Target],
+    config: Config,
+    *,
+    tied: Sequence[Sequence[str]] = (),
+    allow_unmatched: bool = False,
+) -> Plan:
+    """Return what quantizing would do; nothing is built.
+
+    Args:
+        targets: the parameters.
+        config: an `FqnToConfig`, or one config for every Linear.
+        tied: groups of names of one tensor; the first that is among the targets stands for all.
+        allow_unmatched: note rules that match nothing, instead of raising.
+
+    Raises:
+        RuleError: a pattern that cannot be used.
+        PlanError, BuildError: all the ways in which rules and targets do not fit together.
+    """
+    config = registry.convert(config)
+    rules = config if isinstance(config, FqnToConfig) else as_default(config)
+    assignment = RuleSet(rules).assign(targets)
+    used = {d.config for d in assignment.decisions if d.config is not None}
+    service = Service(rules.configs, used, "/configs" if rules is config else "")
+    treatments = [
+        _treat(service, target, decision)
+        for target, decision in zip(assignment.targets, assignment.decisions, strict=True)
+    ]
+    served = check_rules_served(rules, assignment, treatments, service)
+    unmatched, notes = check_unmatched(
+        rules, assignment, treatments, allow_unmatched=allow_unmatched
+    )
+    effective = {
+        target.fqn: treatment.config
+        for target, treatment in zip(assignment.targets, treatments, strict=True)
+    }
+    raise_problems(
+        [
+            *service.problems,
+            *served,
+            *unmatched,
+            *split_groups(rules.fused, list(effective), list(effective.values())),
+            *split_ties(tied, effective),
+        ]
+    )
+    entries = _entries(assignment, treatments, _leaders(tied, effective))
+    return Plan(entries, _reports(rules, assignment, entries), tuple(notes), rules.configs)
+
+
+def _treat(service: Service, target: Target, decision: Decision) -> Treatment:
+    if decision.config is None:
+        by_rule = decision.how is not How.NONE
+        return Treatment(None, "the rule says skip" if by_rule else "no rule applies")
+    refusal = service.refusal(decision.config, target)
+    if refusal is not None:
+        return Treatment(None, refusal, refused=True)
+    return Treatment(decision.config, _reached(decision), service.result(decision.config, target))
+
+
+def _reached(decision: Decision) -> str:
+    if decision.rule is None:
+        return "the default reaches it"
+    return f"rule {decision.rule} gives its {decision.how.value.replace('_', ' ')}"
+
+
+def _leaders(tied: Sequence[Sequence[str]], known: dict[str, str | None]) -> dict[str, str]:
+    """Return for each tied name the name that stands for it."""
+    leaders: dict[str, str] = {}
+    for group in tied:
+        present = [name for name in group if name in known]
+        leaders.update((name, present[0]) for name in present[1:])
+    return leaders
+
+
+def _entries(
+    assignment: Assignment, treatments: Sequence[Treatment], leaders: dict[str, str]
+) -> tuple[PlanEntry, ...]:
+    entries = []
+    for target, decision, treatment in zip(
+        assignment.targets, assignment.decisions, treatments, strict=True
+    ):
+        leader, result = leaders.get(target.fqn), treatment.result
+        size = 0 if leader else nbytes(TensorSpec(target.dtype, target.shape))
+        action = Action.SKIP if result is None else Action.QUANTIZE
+        entries.append(
+            PlanEntry(
+                fqn=target.fqn,
+                shape=target.shape,
+                dtype=target.dtype,
+                module_class=target.module_classes[0] if target.module_classes else None,
+                action=Action.TIED if leader else action,
+                reason=f"tied to {leader}" if leader else treatment.reason,
+                rule=decision.rule,
+                how=decision.how,
+                config=decision.config,
+                layout=result.layout if result else None,
+                layout_version=result.version if result else None,
+                tied_to=leader,
+                bytes_before=size,
+                bytes_after=size if leader or result is None else result.bytes,
+            )
+        )
+    return tuple(entries)
+
+
+def _reports(
+    rules: FqnToConfig, assignment: Assignment, entries: Sequence[PlanEntry]
+) -> tuple[RuleReport, ...]:
+    quantized = [0] * len(rules.rules)
+    for entry in entries:
+        if entry.rule is not None and entry.layout is not None:
+            quantized[entry.rule] += 1
+    return tuple(
+        RuleReport(rule.match, rule.use, assignment.hits[i], quantized[i])
+        for i, rule in enumerate(rules.rules)
+    )

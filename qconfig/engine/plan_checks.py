@@ -1,0 +1,165 @@
+"""What is wrong between rules and parameters once builders have said what they serve."""
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from qconfig.builders.base import Target
+from qconfig.configs.fqn_to_config import FqnToConfig, Rule
+from qconfig.engine.name_hints import NameHints
+from qconfig.engine.service import Result, Service
+from qconfig.errors import PlanError, QconfigError, shown
+from qconfig.rules.assignment import Assignment, How
+
+# A hint compares a rule with all names; beyond this many rules it would cost more than it tells.
+_MOST_HINTS = 20
+
+
+@frozen
+class Treatment:
+    """What a builder makes of a target.
+
+    Args:
+        config: name of the config that serves it, or None if it is left alone.
+        reason: why, in words.
+        result: what comes out, or None.
+        refused: whether a config reached it and its builder refused.
+    """
+
+    config: str | None
+    reason: str
+    result: Result | None = None
+    refused: bool = False
+
+
+def check_rules_served(
+    rules: FqnToConfig,
+    assignment: Assignment,
+    treatments: Sequence[Treatment],
+    service: Service,
+) -> list[QconfigError]:
+    """Return a problem for each exact rule whose config cannot serve what the rule names."""
+    problems: list[QconfigError] = []
+    modules: dict[tuple[int, str], list[str]] = {}
+    served: set[tuple[int, str]] = set()
+    for target, decision, treatment in zip(
+        assignment.targets, assignment.decisions, treatments, strict=True
+    ):
+        number = decision.rule
+        if number is None or not decision.how.is_exact or decision.config is None:
+            continue
+        if decision.how is How.EXACT_MODULE:
+            key = (number, target.module)
+            reasons = modules.setdefault(key, [])
+            if treatment.refused:
+                reasons.append(f"{target.parameter}: {treatment.reason}")
+            else:
+                served.add(key)
+        elif treatment.refused:
+            problems.append(
+                PlanError(
+                    f"{decision.config} cannot serve this parameter: {treatment.reason}",
+                    fqn=target.fqn,
+                    pointer=f"/rules/{number}",
+                    hint="remove the rule, or give it another config",
+                )
+            )
+    left = {key: reasons for key, reasons in modules.items() if key not in served}
+    others = _served_otherwise(rules, assignment.targets, left, service) if left else set()
+    problems += [
+        PlanError(
+            f"{rules.rules[number].use} cannot serve any parameter of this module",
+            fqn=module,
+            pointer=f"/rules/{number}",
+            found=reasons,
+            hint="remove the rule, or name the module that holds the weight",
+        )
+        for (number, module), reasons in left.items()
+        if (number, module) not in others
+    ]
+    return problems
+
+
+def _served_otherwise(
+    rules: FqnToConfig,
+    targets: Sequence[Target],
+    keys: dict[tuple[int, str], list[str]],
+    service: Service,
+) -> set[tuple[int, str]]:
+    """Return those (rule, module) that could serve a parameter which a finer rule has taken."""
+    found = set()
+    numbers = {module: number for number, module in keys}
+    for target in targets:
+        number = numbers.get(target.module)
+        if number is not None:
+            use = rules.rules[number].use
+            if use is not None and service.refusal(use, target) is None:
+                found.add((number, target.module))
+    return found
+
+
+def check_unmatched(
+    rules: FqnToConfig,
+    assignment: Assignment,
+    treatments: Sequence[Treatment],
+    *,
+    allow_unmatched: bool,
+) -> tuple[list[QconfigError], list[str]]:
+    """Return problems of rules that do nothing, and notes where that is allowed."""
+    idle = _idle_patterns(rules, assignment, treatments)
+    hints = NameHints(assignment.targets) if assignment.unmatched else None
+    problems: list[QconfigError] = []
+    notes: list[str] = []
+    for i, rule in enumerate(rules.rules):
+        name = f"rule {i} ({shown(rule.match)})"
+        if i in assignment.shadowed:
+            notes.append(f"{name} is shadowed: earlier or more exact rules win all it matches")
+        elif i in assignment.unmatched and hints is not None:
+            hint = hints.hint(rule) if len(problems) < _MOST_HINTS else None
+            message = "matches nothing"
+            if allow_unmatched:
+                notes.append(f"{name} {message}" + (f": {hint}" if hint else ""))
+            else:
+                problems.append(_does_nothing(i, rule, message, hint))
+        elif i in idle:
+            message = f"matches only what {rule.use} cannot serve: {idle[i]}"
+            if allow_unmatched or rule.optional:
+                notes.append(f"{name} {message}")
+            else:
+                problems.append(_does_nothing(i, rule, message, None))
+    if rules.default is not None and not _default_served(assignment, treatments):
+        notes.append(f"the default {rules.default} reaches nothing that it can serve")
+    return problems, notes
+
+
+def _does_nothing(number: int, rule: Rule, message: str, hint: str | None) -> PlanError:
+    return PlanError(
+        f"rule {message}",
+        pointer=f"/rules/{number}/match",
+        found=rule.match,
+        expected='a rule that does something, or "optional": true',
+        hint=hint,
+    )
+
+
+def _idle_patterns(
+    rules: FqnToConfig, assignment: Assignment, treatments: Sequence[Treatment]
+) -> dict[int, str]:
+    """Return the patterns with a config, all of whose targets are refused, and the first reason."""
+    reasons: dict[int, str] = {}
+    busy: set[int] = set()
+    for decision, treatment in zip(assignment.decisions, treatments, strict=True):
+        if decision.rule is None or decision.how.is_exact or decision.config is None:
+            continue
+        if treatment.refused:
+            reasons.setdefault(decision.rule, treatment.reason)
+        else:
+            busy.add(decision.rule)
+    return {i: reason for i, reason in reasons.items() if i not in busy}
+
+
+def _default_served(assignment: Assignment, treatments: Sequence[Treatment]) -> bool:
+    return any(
+        decision.how is How.DEFAULT and not treatment.refused
+        for decision, treatment in zip(assignment.decisions, treatments, strict=True)
+    )

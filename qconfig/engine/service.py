@@ -1,0 +1,78 @@
+"""Ask builders what a config makes of a parameter, without making it."""
+
+from attrs import frozen
+
+from qconfig.builders.base import Builder, Target, builder_of
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import nbytes
+from qconfig.errors import BuildError, QconfigError
+from qconfig.versioning import Config, registry, tensor_fields
+
+
+@frozen
+class Result:
+    """The layout that a parameter will have, and the bytes of its inner tensors."""
+
+    layout: str
+    version: int
+    bytes: int
+
+
+class Service:
+    """The builders of the configs of one document; layouts are remembered by shape and dtype.
+
+    Problems are collected in `problems`, one for each config without a builder, and one for each
+    shape that a config does not fit.
+
+    Args:
+        configs: configs by name.
+        used: the names that are needed.
+        root: JSON pointer of the place where the configs lie.
+    """
+
+    def __init__(self, configs: dict[str, Config], used: set[str], root: str) -> None:
+        self.problems: list[QconfigError] = []
+        self._configs = configs
+        self._root = root
+        self._builders: dict[str, Builder] = {}
+        self._results: dict[tuple[str, tuple[int, ...], DType], Result | None] = {}
+        for name in (name for name in configs if name in used):
+            try:
+                self._builders[name] = builder_of(configs[name])
+            except QconfigError as error:
+                self.problems.append(error.at(pointer_prefix=self._pointer(name)))
+
+    def refusal(self, name: str, target: Target) -> str | None:
+        """Return why a config cannot serve a parameter, or None."""
+        builder = self._builders.get(name)
+        return builder.refusal(self._configs[name], target) if builder else "no builder"
+
+    def result(self, name: str, target: Target) -> Result | None:
+        """Return what a config that does not refuse makes of a parameter; None after a problem."""
+        key = (name, target.shape, target.dtype)
+        if key not in self._results:
+            self._results[key] = self._ask(name, target)
+        return self._results[key]
+
+    def _ask(self, name: str, target: Target) -> Result | None:
+        try:
+            layout = self._builders[name].layout(self._configs[name], target)
+        except QconfigError as error:
+            for problem in error.problems:
+                wrapped = BuildError(
+                    f"{name}: {problem.message}",
+                    fqn=target.fqn,
+                    pointer=self._pointer(name) + (problem.pointer or ""),
+                    expected=problem.expected,
+                    hint=problem.hint,
+                )
+                wrapped.found = problem.found
+                self.problems.append(wrapped)
+            return None
+        entry = registry.entry_of(type(layout))
+        inner = (getattr(layout, field.name) for field in tensor_fields(type(layout)))
+        size = sum(nbytes(value) for value in inner if value is not None)
+        return Result(entry.name, entry.version, size)
+
+    def _pointer(self, name: str) -> str:
+        return f"{self._root}/{name}" if self._root else ""
