@@ -1,0 +1,85 @@
+"""`qconfig diff`: what differs between two configs or two checkpoints."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qconfig.cli.differences import Difference, differences
+from qconfig.cli.kinds import is_checkpoint
+from qconfig.cli.output import Output, shape_text
+from qconfig.cli.verb import PATH, follow_symlinks, verb
+from qconfig.errors import UsageError, shown
+
+if TYPE_CHECKING:
+    from qconfig.checkpoints.inspect import Inspection, TensorSummary
+
+_MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
+
+
+@verb("diff", "Compare two configs or two checkpoints.", example="qconfig diff old.json new.json")
+@click.argument("a", type=PATH)
+@click.argument("b", type=PATH)
+@follow_symlinks
+def command(*, a: Path, b: Path, follow_symlinks: bool, output: Output) -> int:
+    """Show what differs between A and B, two configs or two checkpoints; exit code 1 if anything.
+
+    Configs are brought to their current version first. Of checkpoints, names, layouts, shapes,
+    dtypes, sizes and the config are compared; values are not.
+    """
+    if is_checkpoint(a) != is_checkpoint(b):
+        raise UsageError(
+            "a config and a checkpoint cannot be compared",
+            found=f"{a} and {b}",
+            expected="two configs or two checkpoints",
+        )
+    if is_checkpoint(a):
+        from qconfig.checkpoints.inspect import inspect_checkpoint
+
+        before, after = (
+            inspect_checkpoint(path, follow_symlinks=follow_symlinks) for path in (a, b)
+        )
+        found = checkpoint_differences(before, after)
+        output.note("note: names, layouts, shapes, dtypes and sizes are compared, values are not")
+    else:
+        from qconfig.api import config_to_dict, load_config
+
+        old, new = (config_to_dict(load_config(path)) for path in (a, b))
+        found = list(differences(old, new))
+    if output.as_json:
+        output.result({"equal": not found, "differences": [d.to_dict() for d in found]})
+    else:
+        for difference in found:
+            _show(difference, output)
+        output.line(f"{len(found)} differences" if found else "no differences")
+    return 1 if found else 0
+
+
+def checkpoint_differences(before: "Inspection", after: "Inspection") -> list[Difference]:
+    """Return what differs between two checkpoints, with pointers like `/tensors/<fqn>/dtype`."""
+    return list(differences(_document(before), _document(after)))
+
+
+def _document(inspection: "Inspection") -> dict[str, Any]:
+    return {
+        "quantization_config": inspection.quantization_config,
+        "ties": inspection.ties,
+        "tensors": {t.fqn: _tensor(t) for t in inspection.tensors},
+    }
+
+
+def _tensor(tensor: "TensorSummary") -> dict[str, Any]:
+    layout = None if tensor.layout is None else f"{tensor.layout} v{tensor.version}"
+    return {
+        "layout": layout,
+        "shape": shape_text(tensor.shape),
+        "dtype": tensor.dtype,
+        "bytes": tensor.bytes,
+    }
+
+
+def _show(difference: Difference, output: Output) -> None:
+    mark, colour = _MARKS[difference.change]
+    sides = difference.to_dict()
+    values = " -> ".join(shown(sides[side]) for side in ("before", "after") if side in sides)
+    output.line(f"{mark} {difference.pointer or '/'}: {values}", fg=colour)

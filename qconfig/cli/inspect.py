@@ -1,0 +1,125 @@
+"""`qconfig inspect`: what a checkpoint holds, from its headers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from qconfig.cli.kinds import DOCUMENT_SUFFIXES, is_checkpoint
+from qconfig.cli.output import Output, human_bytes, shape_text
+from qconfig.cli.tables import Column, markdown
+from qconfig.cli.verb import PATH, follow_symlinks, verb
+from qconfig.errors import UsageError, printable
+
+if TYPE_CHECKING:
+    from qconfig.checkpoints.inspect import Inspection
+
+_COLUMNS = (
+    Column("tensor"),
+    Column("shape"),
+    Column("dtype"),
+    Column("layout"),
+    Column("bytes", right=True),
+    Column("bits/weight", right=True),
+    Column("file"),
+)
+
+
+@verb(
+    "inspect", "Show what a checkpoint holds.", example="qconfig inspect model-int8/ --no-tensors"
+)
+@click.argument("path", type=PATH)
+@click.option("--no-tensors", is_flag=True, help="Only the summary.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a model card.")
+@follow_symlinks
+def command(
+    *,
+    path: Path,
+    no_tensors: bool,
+    as_markdown: bool,
+    follow_symlinks: bool,
+    output: Output,
+) -> None:
+    """Show what a checkpoint holds: sizes, layouts and their versions, tensor by tensor.
+
+    PATH is a directory in Hugging Face shape or one safetensors file. Only headers are read.
+    """
+    if as_markdown and output.as_json:
+        raise UsageError("--markdown and --json exclude each other", hint="choose one")
+    if path.suffix in DOCUMENT_SUFFIXES and path.is_file():
+        raise UsageError(
+            "inspect shows checkpoints",
+            file=path,
+            expected="a directory or a safetensors file",
+            hint="qconfig validate checks a config",
+        )
+    if not is_checkpoint(path) and path.is_file():
+        raise UsageError("not a checkpoint", file=path, expected="a file named *.safetensors")
+    from qconfig.checkpoints.inspect import inspect_checkpoint
+
+    inspection = inspect_checkpoint(path, follow_symlinks=follow_symlinks)
+    if output.as_json:
+        result = inspection.to_dict()
+        if no_tensors:
+            del result["tensors"]
+        output.result(result)
+    elif as_markdown:
+        _show_markdown(inspection, output, tensors=not no_tensors)
+    else:
+        if not no_tensors:
+            output.table(_COLUMNS, _rows(inspection))
+            output.line()
+        for key, value in _summary(inspection):
+            output.line(f"{key + ':':<13}{value}")
+    output.notes(inspection.notes)
+    if inspection.outdated:
+        output.note(f"note: older layouts than today's; qconfig upgrade {path} rewrites them")
+
+
+def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
+    layouts = [f"{n} v{v} ({count})" for (n, v), count in inspection.layouts.items()]
+    plain = sum(t.layout is None for t in inspection.tensors)
+    summary = [
+        ("checkpoint", inspection.path),
+        ("files", str(len(inspection.shards))),
+        ("tensors", f"{len(inspection.tensors)}, {plain} of them plain"),
+        ("layouts", ", ".join(layouts) or "none"),
+        ("size", f"{human_bytes(inspection.total_bytes)} ({inspection.total_bytes} bytes)"),
+        ("bits/weight", f"{inspection.bits_per_weight:.2f}"),
+    ]
+    if inspection.ties:
+        summary.append(("tied names", str(len(inspection.ties))))
+    config = inspection.quantization_config
+    if isinstance(config, dict):
+        document = config.get("config")
+        kind = document.get("type") if isinstance(document, dict) else None
+        summary.append(
+            ("quantized by", ", ".join(map(str, filter(None, [config.get("quant_method"), kind]))))
+        )
+    return summary
+
+
+def _rows(inspection: "Inspection") -> list[list[str]]:
+    return [
+        [
+            t.fqn,
+            shape_text(t.shape),
+            t.dtype,
+            "" if t.layout is None else f"{t.layout} v{t.version}",
+            str(t.bytes),
+            f"{t.bits_per_weight:.2f}",
+            t.shard,
+        ]
+        for t in inspection.tensors
+    ]
+
+
+def _show_markdown(inspection: "Inspection", output: Output, *, tensors: bool) -> None:
+    summary = [[printable(cell) for cell in row] for row in _summary(inspection)]
+    for line in markdown((Column("what"), Column("value")), summary):
+        output.line(line)
+    if tensors:
+        output.line()
+        rows = [[printable(cell) for cell in row] for row in _rows(inspection)]
+        for line in markdown(_COLUMNS, rows):
+            output.line(line)

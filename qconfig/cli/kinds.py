@@ -1,0 +1,64 @@
+"""Tell checkpoints from configs by their paths, and read what a config file says of itself."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from qconfig.errors import UnknownNameError
+from qconfig.versioning import Entry, Kind, registry
+
+DOCUMENT_SUFFIXES = (".json", ".yaml", ".yml", ".toml")
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Return whether a path is taken for a checkpoint: a directory, or a safetensors file."""
+    return path.is_dir() or path.suffix == ".safetensors"
+
+
+def in_torchao_form(data: Any) -> bool:
+    """Return whether a document has the form of torchao, with `_type` and `_data`."""
+    return isinstance(data, dict) and "_type" in data
+
+
+@frozen
+class Place:
+    """A config inside a document.
+
+    Args:
+        pointer: JSON pointer to it.
+        entry: its name and the version it was written in.
+    """
+
+    pointer: str
+    entry: Entry
+
+
+def configs_in(data: Any, pointer: str = "") -> Iterator[Place]:
+    """Yield the configs of a valid document in our form, outer ones first."""
+    if isinstance(data, dict):
+        entry = _entry(data)
+        if entry is not None:
+            yield Place(pointer, entry)
+    for key, value in children(data):
+        yield from configs_in(value, f"{pointer}/{key}")
+
+
+def children(data: Any) -> list[tuple[str, Any]]:
+    """Return the members of an object or array, with their JSON pointer tokens."""
+    if isinstance(data, dict):
+        return [(str(k).replace("~", "~0").replace("/", "~1"), v) for k, v in data.items()]
+    if isinstance(data, list | tuple):
+        return [(str(i), v) for i, v in enumerate(data)]
+    return []
+
+
+def _entry(data: dict[str, Any]) -> Entry | None:
+    if "version" not in data:
+        return None
+    try:
+        entry = registry.get(data.get("type"), data["version"])
+    except UnknownNameError:
+        return None
+    return entry if entry.kind is Kind.CONFIG else None

@@ -1,0 +1,108 @@
+"""The `qconfig` command: its verbs, and what becomes of a call that cannot start."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from qconfig.cli.failures import show_usage_error
+
+_INTERRUPTED = 130
+
+# The verbs in the order of `qconfig --help`, with the module that holds each.
+VERBS = {
+    "validate": "qconfig.cli.validate",
+    "plan": "qconfig.cli.plan",
+    "explain": "qconfig.cli.explain",
+    "quantize": "qconfig.cli.quantize",
+    "inspect": "qconfig.cli.inspect",
+    "upgrade": "qconfig.cli.upgrade",
+    "verify": "qconfig.cli.verify",
+    "diff": "qconfig.cli.diff",
+    "schema": "qconfig.cli.schema",
+    "history": "qconfig.cli.history",
+}
+
+
+class CommandLine(click.Group):
+    """A group that imports a verb when it is asked for and exits with the codes of the docs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of a working day."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb; its module has it under the name `command`."""
+        module = VERBS.get(cmd_name)
+        if module is None:
+            return None
+        command: click.Command = import_module(module).command
+        return command
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's own signature
+        **extra: Any,
+    ) -> Any:
+        """Run one call and leave with its exit code.
+
+        Exceptions that are no errors of ours are bugs: they end in a traceback.
+
+        Raises:
+            SystemExit: always, unless there is a bug.
+        """
+        arguments = list(sys.argv[1:] if args is None else args)
+        try:
+            code: int = super().main(
+                arguments,
+                prog_name or "qconfig",
+                complete_var,
+                standalone_mode=False,
+                **extra,
+            )
+        except click.ClickException as error:
+            code = show_usage_error(error, arguments)
+        except click.Abort:
+            click.echo("interrupted; nothing that was begun is left behind", err=True)
+            code = _INTERRUPTED
+        sys.exit(code)
+
+
+def _show_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"qconfig {version('qconfig')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=CommandLine,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Results go to stdout, progress and notes to stderr. Exit codes: 0 fine, 1 findings, "
+    "2 usage, 3 invalid input, 4 written by a newer qconfig, 5 input or output failed.",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def cli() -> None:
+    """Versioned configs and tensor layouts for quantized PyTorch models."""
+
+
+def main() -> None:
+    """Run the command line on `sys.argv`. Raises SystemExit."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets its escape instead of a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    cli.main()

@@ -1,0 +1,112 @@
+"""Where a verb's results and notes go: text or JSON on stdout, notes on stderr."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+from attrs import frozen
+
+from qconfig.cli.tables import Column, print_table
+from qconfig.errors import QconfigError, printable
+
+# Version of the JSON that `--json` prints; it is raised when a key goes or changes its meaning.
+OUTPUT_VERSION = 1
+
+
+@frozen
+class Output:
+    """How one call was asked to answer.
+
+    Args:
+        command: the verb, such as `"schema show"`.
+        as_json: print one JSON object instead of text.
+        quiet: no progress and no notes.
+        color: False for none, None where the stream decides.
+    """
+
+    command: str
+    as_json: bool
+    quiet: bool
+    color: bool | None
+
+    def envelope(self, key: str, content: Any) -> None:
+        """Print `content` as JSON under `key`, in the envelope that all verbs share.
+
+        Everything outside ASCII is escaped, so that no data reaches a terminal as it is.
+        """
+        document = {"qconfig": OUTPUT_VERSION, "command": self.command, key: content}
+        click.echo(json.dumps(document, indent=2, allow_nan=False))
+
+    def result(self, content: Any) -> None:
+        """Print the result of the verb as JSON."""
+        self.envelope("result", content)
+
+    def line(self, text: str = "", **style: Any) -> None:
+        """Print one line of text to stdout; characters that steer terminals are escaped."""
+        click.secho(printable(text), color=self.color, **style)
+
+    def document(self, text: str) -> None:
+        """Print a JSON text to stdout; what could steer a terminal becomes an escape of JSON."""
+        for line in text.rstrip("\n").split("\n"):
+            click.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line))
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+        """Print a table to stdout."""
+        cells = [[printable(cell) for cell in row] for row in rows]
+        print_table(columns, cells, color=self.color)
+
+    def note(self, text: str) -> None:
+        """Print one line to stderr, unless the call is quiet."""
+        if not self.quiet:
+            click.secho(printable(text), err=True, color=self.color, dim=True)
+
+    def notes(self, texts: Iterable[str]) -> None:
+        """Print several notes."""
+        for text in texts:
+            self.note(f"note: {text}")
+
+    def problem(self, error: QconfigError, *, err: bool = False) -> None:
+        """Print one problem: what is wrong, where, what was found, what is allowed, what to do."""
+        first, *rest = str(error).split("\n")
+        head = click.style("error: ", fg="red", bold=True)
+        click.echo(head + first, err=err, color=self.color)
+        for text in rest:
+            click.echo(text, err=err, color=self.color)
+
+    def failure(self, error: QconfigError) -> None:
+        """Print the error that ended the call: as JSON on stdout, as text on stderr."""
+        if self.as_json:
+            self.envelope("error", error.to_dict())
+            return
+        for problem in error.problems:
+            self.problem(problem, err=True)
+
+
+def wants_color(flags: Mapping[str, Any] | None = None) -> bool | None:
+    """Return False if options or `NO_COLOR` forbid colours, else None: the stream decides."""
+    forbidden = bool((flags or {}).get("no_color")) or bool(os.environ.get("NO_COLOR"))
+    return False if forbidden else None
+
+
+def silence_stdout() -> None:
+    """Let nothing more reach a closed stdout, the flush at exit included."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+
+
+def human_bytes(count: int) -> str:
+    """Return a size as people write it: decimal units, three digits."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{count} B" if unit == "B" else f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB" if size < 999.5 else f"{size:.0f} TB"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """Return a shape as `384 × 1536`; a scalar has none."""
+    return " × ".join(map(str, shape)) if shape else "scalar"

@@ -1,0 +1,90 @@
+"""Progress of long work on stderr: a bar on a terminal, now and then a line elsewhere."""
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Lock
+from time import monotonic
+
+from qconfig.cli.output import Output, human_bytes
+
+Progress = Callable[[str, int], None]
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def progress(output: Output, title: str, total: int) -> Iterator[Progress | None]:
+    """Yield what the library calls with the name and the bytes of each finished tensor.
+
+    Args:
+        output: a quiet one gets no progress.
+        title: what is going on, in one word.
+        total: bytes in all.
+    """
+    if output.quiet:
+        yield None
+    elif sys.stderr.isatty():
+        with _bar(output, title, total) as report:
+            yield report
+    else:
+        yield lines(output.note, title, total)
+
+
+@contextmanager
+def _bar(output: Output, title: str, total: int) -> Iterator[Progress]:
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    columns = (
+        rich_progress.TextColumn("{task.description}", markup=False),
+        rich_progress.BarColumn(),
+        rich_progress.DownloadColumn(),
+        rich_progress.TransferSpeedColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    console = Console(stderr=True, no_color=output.color is False)
+    with rich_progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda _, count: bar.advance(task, count)
+
+
+def lines(
+    note: Callable[[str], None],
+    title: str,
+    total: int,
+    clock: Callable[[], float] = monotonic,
+) -> Progress:
+    """Return a callback that notes bytes and rate, at most once in ten seconds.
+
+    It may be called from several threads.
+    """
+    lock, begin = Lock(), clock()
+    done, last = 0, begin
+
+    def report(_: str, count: int) -> None:
+        nonlocal done, last
+        with lock:
+            done, now = done + count, clock()
+            if now - last < _SECONDS_BETWEEN_LINES:
+                return
+            last, rate = now, human_bytes(int(done / (now - begin)))
+            share = 100 * done // total if total else 100
+            size = f"{human_bytes(done)} of {human_bytes(total)}"
+            note(f"{title}: {size} ({share} %), {rate}/s")
+
+    return report
+
+
+@contextmanager
+def threads(count: int) -> Iterator[Executor | None]:
+    """Yield an executor of `count` threads, or None for one; at the end, what waits is dropped."""
+    if count == 1:
+        yield None
+        return
+    pool = ThreadPoolExecutor(count, thread_name_prefix="qconfig")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,72 @@
+"""`qconfig quantize`: a checkpoint quantized file to file."""
+
+from pathlib import Path
+
+import click
+
+from qconfig.cli.output import Output
+from qconfig.cli.plan import totals
+from qconfig.cli.progress import progress, threads
+from qconfig.cli.verb import PATH, allow_unmatched, follow_symlinks, jobs, verb
+
+
+@verb(
+    "quantize",
+    "Quantize a checkpoint, file to file.",
+    example="qconfig quantize model/ model-int8/ --config quant.json --jobs 4",
+)
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH)
+@click.option(
+    "-c",
+    "--config",
+    "config_file",
+    type=PATH,
+    required=True,
+    metavar="FILE",
+    help="The config: JSON, YAML or TOML.",
+)
+@allow_unmatched
+@jobs
+@follow_symlinks
+def command(
+    *,
+    source: Path,
+    target: Path,
+    config_file: Path,
+    allow_unmatched: bool,
+    jobs: int,
+    follow_symlinks: bool,
+    output: Output,
+) -> None:
+    """Quantize the checkpoint SOURCE into the new directory TARGET.
+
+    SOURCE is never touched, and TARGET appears whole or not at all. One tensor and what is made of
+    it are in memory at a time, per job. See first what would be done with qconfig plan.
+    """
+    from qconfig.api import load_config
+    from qconfig.checkpoints.checkpoint import open_checkpoint
+    from qconfig.checkpoints.quantize import plan_checkpoint, quantize_checkpoint
+
+    config = load_config(config_file)
+    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
+    # Made again below; here it is for the number of bytes, and fails before torch is imported.
+    expected = plan_checkpoint(checkpoint, config, allow_unmatched=allow_unmatched)
+    total = expected.totals["bytes_after"]
+    with threads(jobs) as executor, progress(output, "quantize", total) as report:
+        plan = quantize_checkpoint(
+            source,
+            target,
+            config,
+            allow_unmatched=allow_unmatched,
+            executor=executor,
+            progress=report,
+            follow_symlinks=follow_symlinks,
+        )
+    if output.as_json:
+        result = {"source": str(source), "target": str(target), "plan": plan.to_dict()}
+        output.result(result)
+    else:
+        output.line(totals(plan))
+        output.line(f"written to {target}")
+    output.notes((*checkpoint.notes, *plan.notes))

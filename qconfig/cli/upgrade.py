@@ -1,0 +1,128 @@
+"""`qconfig upgrade`: checkpoints and configs of earlier versions in today's."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qconfig.cli.kinds import is_checkpoint
+from qconfig.cli.output import Output, human_bytes
+from qconfig.cli.progress import progress, threads
+from qconfig.cli.reports import write_report
+from qconfig.cli.upgrade_config import upgrade_config_file
+from qconfig.cli.verb import PATH, follow_symlinks, jobs, verb
+from qconfig.errors import UsageError
+
+if TYPE_CHECKING:
+    from qconfig.checkpoints.upgrade import UpgradeReport
+
+
+@verb(
+    "upgrade",
+    "Bring a checkpoint or config up to date.",
+    example="qconfig upgrade model-int8-of-2025/ model-int8/ --jobs 4",
+)
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH, required=False)
+@click.option("--out", type=PATH, metavar="PATH", help="The same as TARGET.")
+@click.option("--dry-run", is_flag=True, help="Write nothing; exit code 1 if there is work to do.")
+@click.option("--report", type=PATH, metavar="FILE", help="Write what was done to a JSON file.")
+@jobs
+@follow_symlinks
+def command(
+    *,
+    source: Path,
+    target: Path | None,
+    out: Path | None,
+    dry_run: bool,
+    report: Path | None,
+    jobs: int,
+    follow_symlinks: bool,
+    output: Output,
+) -> int:
+    """Write SOURCE, a checkpoint or config of an earlier version, in today's version to TARGET.
+
+    SOURCE is never touched, and TARGET appears whole or not at all. A checkpoint that is up to date
+    is not written again. A config without TARGET goes to stdout.
+    """
+    if target is not None and out is not None:
+        raise UsageError("two targets", found=f"{target} and {out}", hint="leave one out")
+    target = target or out
+    if report is not None and report.exists():
+        raise UsageError("the report exists", file=report, hint="choose another name")
+    if not is_checkpoint(source):
+        return upgrade_config_file(source, target, report, output, dry_run=dry_run)
+    if target is None and not dry_run:
+        raise UsageError(
+            "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
+        )
+    done = _upgrade(source, target, jobs, output, dry_run=dry_run, follow_symlinks=follow_symlinks)
+    result = _result(done, source, None if dry_run or not done.needed else target, dry_run=dry_run)
+    if report is not None:
+        write_report(report, result)
+    if output.as_json:
+        output.result(result)
+    else:
+        _show(done, result, output)
+    return 1 if dry_run and done.needed else 0
+
+
+def _upgrade(
+    source: Path,
+    target: Path | None,
+    count: int,
+    output: Output,
+    *,
+    dry_run: bool,
+    follow_symlinks: bool,
+) -> "UpgradeReport":
+    from qconfig.checkpoints.upgrade import upgrade_checkpoint
+
+    expected = upgrade_checkpoint(source, None, dry_run=True, follow_symlinks=follow_symlinks)
+    if dry_run or not expected.needed:
+        return expected
+    total = expected.copied_bytes + expected.computed_bytes
+    with threads(count) as executor, progress(output, "upgrade", total) as report:
+        return upgrade_checkpoint(
+            source,
+            target,
+            executor=executor,
+            progress=report,
+            follow_symlinks=follow_symlinks,
+        )
+
+
+def _result(
+    done: "UpgradeReport", source: Path, target: Path | None, *, dry_run: bool
+) -> dict[str, Any]:
+    written = None if target is None else str(target)
+    head = {"kind": "checkpoint", "source": str(source), "target": written, "dry_run": dry_run}
+    return head | done.to_dict()
+
+
+def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None:
+    if not done.needed:
+        output.line(f"{result['source']}: up to date, nothing to do")
+        return
+    chains: dict[tuple[str, str, tuple[tuple[str, str | None], ...]], int] = {}
+    for t in done.tensors:
+        if t.steps:
+            steps = tuple(
+                (f"v{s.source.version} -> v{s.target.version}  {s.doc}", s.drops) for s in t.steps
+            )
+            key = (str(t.source), str(t.target), steps)
+            chains[key] = chains.get(key, 0) + 1
+    for (before, after, steps), count in chains.items():
+        output.line(f"{before} -> {after}: {count} tensors", bold=True)
+        for text, drops in steps:
+            output.line(f"  {text}")
+            if drops is not None:
+                output.line(f"            drops {drops}", fg="yellow")
+    if done.config_before != done.config_after:
+        output.line("the config in config.json is brought to its current version")
+    copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)
+    output.line(f"{copied} copied byte for byte, {computed} computed")
+    if result["target"] is not None:
+        output.line(f"written to {result['target']}")
+    else:
+        output.note("note: a dry run; nothing was written")

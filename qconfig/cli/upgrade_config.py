@@ -1,0 +1,104 @@
+"""Upgrading a config file: its current document, printed or written to a new file."""
+
+from pathlib import Path
+from typing import Any
+
+from qconfig.cli.kinds import Place, configs_in, in_torchao_form
+from qconfig.cli.output import Output
+from qconfig.cli.reports import write_report
+from qconfig.errors import QconfigError, UsageError, raise_problems
+from qconfig.versioning import registry
+
+
+def upgrade_config_file(
+    source: Path, target: Path | None, report: Path | None, output: Output, *, dry_run: bool
+) -> int:
+    """Write the current document of a config to a new file, or print it; return the exit code.
+
+    Raises:
+        UsageError: the target exists or is not named *.json.
+        DocumentError, RuleError: everything that is wrong with the source.
+        StorageError: a file cannot be read or written.
+    """
+    from qconfig.api import config_from_dict, dump_config
+    from qconfig.codec.documents import load_document
+
+    if target is not None:
+        _check_target(target)
+    data = load_document(source)
+    try:
+        config = config_from_dict(data)
+    except QconfigError as error:
+        raise_problems(error.problems, file=source)
+        raise
+    foreign = in_torchao_form(data)
+    upgrades = [] if foreign else [_upgrade(p) for p in configs_in(data) if _is_old(p)]
+    needed = foreign or bool(upgrades)
+    text = dump_config(config, None if dry_run else target)
+    result = {
+        "kind": "config",
+        "source": str(source),
+        "target": None if target is None or dry_run else str(target),
+        "dry_run": dry_run,
+        "needed": needed,
+        "dialect": "torchao" if foreign else "qconfig",
+        "configs": upgrades,
+        "document": _document(config),
+    }
+    if report is not None:
+        write_report(report, result)
+    if output.as_json:
+        output.result(result)
+    else:
+        _show(result, text, output)
+    return 1 if dry_run and needed else 0
+
+
+def _check_target(target: Path) -> None:
+    if target.suffix != ".json":
+        raise UsageError("configs are written as JSON", file=target, expected="a name *.json")
+    if target.exists() or target.is_symlink():
+        raise UsageError(
+            "the target exists", file=target, hint="choose another name, or move the old one away"
+        )
+
+
+def _document(config: Any) -> dict[str, Any]:
+    from qconfig.api import config_to_dict
+
+    return config_to_dict(config)
+
+
+def _is_old(place: Place) -> bool:
+    return not registry.is_current(place.entry)
+
+
+def _upgrade(place: Place) -> dict[str, Any]:
+    steps = registry.path(place.entry)
+    return {
+        "pointer": place.pointer,
+        "type": place.entry.name,
+        "from_version": place.entry.version,
+        "to_version": steps[-1].target.version,
+        "steps": [step.doc for step in steps],
+        "drops": [step.drops for step in steps if step.drops is not None],
+        "lossless": all(step.lossless for step in steps),
+    }
+
+
+def _show(result: dict[str, Any], text: str, output: Output) -> None:
+    for x in result["configs"]:
+        lost = "".join(f"; drops {drops}" for drops in x["drops"])
+        place = x["pointer"] or "/"
+        output.note(f"{place}: {x['type']} v{x['from_version']} -> v{x['to_version']}{lost}")
+    if result["dialect"] == "torchao":
+        output.note("torchao's form -> qconfig's")
+    if not result["needed"]:
+        output.note("note: up to date already")
+    if result["dry_run"]:
+        state = "needs an upgrade" if result["needed"] else "up to date"
+        output.line(f"{result['source']}: {state}")
+    elif result["target"] is not None:
+        output.line(f"written to {result['target']}")
+    else:
+        output.document(text)

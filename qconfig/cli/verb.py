@@ -1,0 +1,93 @@
+"""What all verbs share: the options for output, an example in the help, errors as exit codes."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from qconfig.cli.output import Output, silence_stdout, wants_color
+from qconfig.errors import QconfigError, StorageError
+
+_SIGPIPE = 141
+
+PATH = click.Path(path_type=Path)
+
+allow_unmatched = click.option(
+    "--allow-unmatched", is_flag=True, help="Accept rules that match nothing."
+)
+follow_symlinks = click.option(
+    "--follow-symlinks", is_flag=True, help="Accept shards that are links to files elsewhere."
+)
+jobs = click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Work on N shards at a time, in threads.",
+)
+
+
+class Verb(click.Command):
+    """A command whose function gets an `output` and returns its exit code, or None for 0."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.example = example
+        self.params += [
+            click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object."),
+            click.Option(["-q", "--quiet"], is_flag=True, help="No progress and no notes."),
+            click.Option(["--no-color"], is_flag=True, help="No colours; NO_COLOR does the same."),
+        ]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the example."""
+        if self.example:
+            with formatter.section("Example"):
+                formatter.write("".join(f"  {line}\n" for line in self.example.splitlines()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the function; turn our errors, and the system's about files, into exit codes.
+
+        Raises:
+            click.exceptions.Exit: always, unless there is a bug.
+        """
+        flags = {name: ctx.params.pop(name) for name in ("as_json", "quiet", "no_color")}
+        color = ctx.color = wants_color(flags)
+        command = ctx.command_path.partition(" ")[2]
+        output = Output(command, flags["as_json"], flags["quiet"], color)
+        ctx.params["output"] = output
+        try:
+            code = self._run(ctx, output)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            silence_stdout()
+            code = _SIGPIPE
+        ctx.exit(code)
+
+    def _run(self, ctx: click.Context, output: Output) -> int:
+        try:
+            return super().invoke(ctx) or 0
+        except QconfigError as error:
+            output.failure(error)
+            return error.exit_code
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            failure = StorageError(f"the system refused: {reason}", file=error.filename)
+            output.failure(failure)
+            return failure.exit_code
+
+
+def verb(name: str, summary: str, *, example: str) -> Callable[[Callable[..., Any]], Verb]:
+    """Make a function the verb `name`; its docstring is the help.
+
+    Args:
+        name: what is typed.
+        summary: what it does, in a few words, for the list of verbs.
+        example: one or two calls, shown at the end of the help.
+    """
+    return click.command(name, cls=Verb, short_help=summary, example=example)

@@ -1,0 +1,41 @@
+"""`qconfig verify`: read a checkpoint whole and report everything that is wrong with it."""
+
+from pathlib import Path
+
+import click
+
+from qconfig.cli.output import Output
+from qconfig.cli.verb import PATH, follow_symlinks, verb
+
+
+@verb(
+    "verify",
+    "Check every stored value of a checkpoint.",
+    example="qconfig verify model-int8/ --strict",
+)
+@click.argument("path", type=PATH)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Count stray files and tensors missing in the index as problems.",
+)
+@follow_symlinks
+def command(*, path: Path, strict: bool, follow_symlinks: bool, output: Output) -> int:
+    """Read a checkpoint whole and check every stored value.
+
+    PATH is a directory in Hugging Face shape or one safetensors file. Exit code 1 says that the
+    checkpoint can be read and has problems; one that cannot even be opened gives 3, 4 or 5.
+    """
+    from qconfig.checkpoints.verify import verify_checkpoint
+
+    found = verify_checkpoint(path, strict=strict, follow_symlinks=follow_symlinks)
+    if output.as_json:
+        output.result(found.to_dict())
+    else:
+        for problem in found.problems:
+            output.problem(problem)
+        count = len(found.problems)
+        state = f"{count} problem{'s' if count > 1 else ''}" if count else "sound"
+        output.line(f"{path}: {state}; {found.tensors} quantized tensors were read")
+    output.notes(found.notes)
+    return 0 if found.ok else 1
