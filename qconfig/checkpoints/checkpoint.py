@@ -252,6 +252,7 @@ def _check_surplus(
         )
         for name in plain
         if (owner := name if name in layouts else name.rpartition(".")[0]) in layouts
+        and (owner == name or "." in name)
     ]
     raise_problems(problems, file=directory)
 
