@@ -23,7 +23,7 @@ from qconfig.codec.safetensors_entries import METADATA_KEY, header_shape
 from qconfig.codec.safetensors_header import LENGTH_BYTES, parse_header
 from qconfig.codec.strict_json import dumps_compact
 from qconfig.codec.tensor_values import ByteRange, LazyTensor, nbytes
-from qconfig.errors import ContainerError, FieldError, StorageError
+from qconfig.errors import ContainerError, FieldError, QconfigError, StorageError
 
 if TYPE_CHECKING:
     import torch
@@ -204,7 +204,10 @@ def _write_run(path: Path, target: int, size: int, run: _Run) -> None:
 
 
 def _loaded(name: str, tensor: LazyTensor) -> "torch.Tensor":
-    loaded = tensor.load()
+    try:
+        loaded = tensor.load()
+    except QconfigError as error:
+        raise error.at(fqn=name) from None
     if DType.parse(loaded.dtype) is not tensor.dtype or tuple(loaded.shape) != tensor.shape:
         raise ContainerError(
             "a tensor differs from its declaration",
