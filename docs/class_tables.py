@@ -86,15 +86,14 @@ def _type(kind: Any) -> str:
         return f"object of {_type(arguments[1])}"
     if isinstance(kind, type) and issubclass(kind, Enum) and len(kind) <= 8:
         return ", ".join(f"`{member.value}`" for member in kind)
-    return _TYPES.get(kind, kind.__name__)
+    return _TYPES.get(kind) or str(kind.__name__)
 
 
 def _default(field: Any) -> str:
     if field.default is NOTHING:
         return "required"
-    value = field.default
-    if isinstance(value, attrs.Factory):
-        value = value.factory()
+    factory = getattr(field.default, "factory", None)
+    value = field.default if factory is None else factory()
     plain = unstructure(value)
     if isinstance(plain, dict) and "type" in plain:
         inner = ", ".join(f"{k}={v}" for k, v in plain.items() if k != "type")
