@@ -1,0 +1,196 @@
+"""Documents in files: JSON, YAML and TOML in, JSON out.
+
+Whatever the format, the value is what JSON could say: objects with string keys, arrays, strings,
+finite numbers, booleans and null (which TOML does not have).
+"""
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from qconfig.codec.converter import structure_any
+from qconfig.codec.limits import DEFAULT_LIMITS, Limits
+from qconfig.codec.regular_files import read_document
+from qconfig.codec.strict_json import loads
+from qconfig.codec.structure_hooks import escape
+from qconfig.codec.yaml_documents import loads_yaml
+from qconfig.errors import DocumentSyntaxError, FieldError, StorageError, UsageError
+from qconfig.versioning import Config
+
+FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
+"""The format that a file's suffix stands for."""
+
+
+def load_document(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Any:
+    """Return the value in a JSON, YAML or TOML file; the suffix says which it is.
+
+    Raises:
+        UsageError: the suffix is none of `FORMATS`.
+        StorageError: the file cannot be read.
+        ContainerError: it is not a regular file, or too large for a document.
+        DocumentSyntaxError: the text is not what the suffix says, or says what JSON could not.
+    """
+    path = Path(path)
+    name = FORMATS.get(path.suffix.lower())
+    if name is None:
+        raise UsageError(
+            "unknown kind of document",
+            file=path,
+            found=path.suffix,
+            expected=f"a file name that ends in {', '.join(FORMATS)}",
+        )
+    return parse_document(read_document(path, limits=limits), name, file=path, limits=limits)
+
+
+def parse_document(
+    text: bytes | str, name: str, *, file: object = None, limits: Limits = DEFAULT_LIMITS
+) -> Any:
+    """Return the value of a text.
+
+    Args:
+        text: UTF-8 without a byte order mark, or a str.
+        name: `"json"`, `"yaml"` or `"toml"`.
+        file: path named in errors.
+        limits: bounds on size, depth and digits.
+
+    Raises:
+        UsageError: another format.
+        DocumentSyntaxError: the text is not in the format, or says what JSON could not.
+    """
+    if name == "json":
+        return loads(text, file=file, limits=limits)
+    if name not in FORMATS.values():
+        raise UsageError("unknown format", found=name, expected="json, yaml or toml")
+    if len(text) > limits.document_bytes:
+        raise DocumentSyntaxError(
+            "the document is too large",
+            file=file,
+            found=f"{len(text)} bytes",
+            expected=f"bytes: {limits.describe('document_bytes')}",
+        )
+    decoded = text if isinstance(text, str) else _decoded(text, file)
+    if name == "yaml":
+        return loads_yaml(decoded, file=file, limits=limits)
+    return _loads_toml(decoded, file, limits)
+
+
+def parse_config_document(data: Any) -> Config:
+    """Return the config of a document in qconfig's form, in its current version.
+
+    A `$schema` at the top is for editors and no part of the config.
+
+    Raises:
+        DocumentError: everything that is wrong, each problem with its JSON pointer.
+    """
+    if isinstance(data, Mapping) and "$schema" in data:
+        address = data["$schema"]
+        if not isinstance(address, str):
+            raise FieldError(
+                "wrong type", pointer="/$schema", found=address, expected="the address of a schema"
+            )
+        data = {key: value for key, value in data.items() if key != "$schema"}
+    config: Config = structure_any(data)
+    return config
+
+
+def replace_text(path: Path | str, text: str) -> None:
+    """Write a text file at once: a reader sees the old or the new text, never a part.
+
+    A symbolic link stays one; its target is replaced.
+
+    Raises:
+        StorageError: the file system refused; the old file is as it was.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StorageError(f"cannot write: {reason}", file=path) from error
+
+
+def _umask() -> int:
+    value = os.umask(0o077)
+    os.umask(value)
+    return value
+
+
+def _decoded(text: bytes, file: object) -> str:
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise DocumentSyntaxError(
+            f"not UTF-8 at line {line}",
+            file=file,
+            found=text[error.start : error.start + 4],
+            hint="save the file as UTF-8",
+        ) from None
+    if decoded.startswith("\ufeff"):
+        raise DocumentSyntaxError(
+            "a byte order mark at line 1, column 1",
+            file=file,
+            hint="save the file as UTF-8 without BOM",
+        )
+    return decoded
+
+
+def _loads_toml(text: str, file: object, limits: Limits) -> Any:
+    try:
+        value = tomllib.loads(text)
+    except RecursionError:
+        raise DocumentSyntaxError(
+            "nested too deeply", file=file, expected=limits.describe("json_depth")
+        ) from None
+    except ValueError as error:  # tomllib's own error is one, and Python's of a long integer
+        raise DocumentSyntaxError(f"not TOML: {error}", file=file) from None
+    for problem in _not_json(value, "", 0, limits):
+        raise problem.at(file=file)
+    return value
+
+
+def _not_json(
+    value: Any, pointer: str, depth: int, limits: Limits
+) -> Iterator[DocumentSyntaxError]:
+    """Yield what TOML can say and JSON cannot."""
+    if isinstance(value, dict | list):
+        if depth >= limits.json_depth:
+            yield DocumentSyntaxError(
+                "nested too deeply", pointer=pointer, expected=limits.describe("json_depth")
+            )
+            return
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from _not_json(item, f"{pointer}/{escape(key)}", depth + 1, limits)
+    elif isinstance(value, float) and not isfinite(value):
+        yield DocumentSyntaxError(
+            "not a finite number", pointer=pointer, found=value, expected="a finite number"
+        )
+    elif type(value) is int and abs(value) >= 10**limits.number_digits:
+        yield DocumentSyntaxError(
+            "an integer is too long",
+            pointer=pointer,
+            expected=f"digits: {limits.describe('number_digits')}",
+        )
+    elif not isinstance(value, bool | int | float | str):
+        yield DocumentSyntaxError(
+            "dates and times have no place in a document",
+            pointer=pointer,
+            found=str(value),
+            hint="put it in quotes if it is text",
+        )
