@@ -1,0 +1,1 @@
+"""Documents and checkpoints of other libraries, read and written."""

@@ -1,0 +1,67 @@
+"""torchao's JSON form out: what `torchao.core.config.config_from_dict` of 0.18 reads."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+import attrs
+
+from qconfig.codec.dtypes import DType
+from qconfig.codec.structure_hooks import escape
+from qconfig.dialects.torchao.forms import FIELD_ALIASES, FORMS
+from qconfig.errors import MigrationError, QconfigError
+from qconfig.versioning import Config, registry
+
+
+def to_envelope(config: Config) -> dict[str, Any]:
+    """Return a config as torchao 0.18 writes it.
+
+    Args:
+        config: a registered config of any version; it is brought to torchao's first.
+
+    Raises:
+        MigrationError: torchao has no such config, or no words for what it says.
+    """
+    name = registry.entry_of(type(config)).name
+    forms = FORMS.get(name)
+    if forms is None:
+        raise MigrationError(
+            "torchao has no such config", found=name, expected="one of " + ", ".join(FORMS)
+        )
+    form = forms[-1]
+    # By way of the present, because only there each thing is said in one way.
+    value = registry.convert(registry.convert(config), form.version)
+    data = {f.name: _encoded(getattr(value, f.name), f.name) for f in attrs.fields(type(value))}
+    for old, new in FIELD_ALIASES.get(name, {}).items():
+        data[old] = _encoded(getattr(value, new), new)
+    return {"_type": name, "_version": form.wire[-1], "_data": data}
+
+
+def _encoded(value: Any, pointer: str) -> Any:
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, DType):
+        return {"_type": "torch.dtype", "_data": value.value}
+    if isinstance(value, Enum):
+        return {"_type": type(value).__name__, "_data": value.name}
+    if isinstance(value, tuple):
+        return [_encoded(item, f"{pointer}/{i}") for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {k: _encoded(item, f"{pointer}/{escape(k)}") for k, item in value.items()}
+    return _encoded_class(value, pointer)
+
+
+def _encoded_class(value: Any, pointer: str) -> dict[str, Any]:
+    if isinstance(value, Config):
+        try:
+            return to_envelope(value)
+        except QconfigError as error:
+            error.at(pointer_prefix=f"/{pointer}")
+            raise
+    if not registry.has(type(value)):
+        raise MigrationError("torchao's JSON cannot hold this", pointer=f"/{pointer}", found=value)
+    data = {
+        f.name: _encoded(getattr(value, f.name), f"{pointer}/{f.name}")
+        for f in attrs.fields(type(value))
+    }
+    return {"_type": registry.entry_of(type(value)).name, "_version": 1, "_data": data}
