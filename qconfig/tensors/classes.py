@@ -1,0 +1,71 @@
+"""The closed table from layout class to tensor class."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+from qconfig.errors import LayoutError, RegistrationError, nearest
+from qconfig.versioning import registry
+
+if TYPE_CHECKING:
+    from qconfig.tensors.base import PackedTensor
+
+_classes: "dict[type, type[PackedTensor]]" = {}
+
+
+def add_tensor_class(layout_class: type, tensor_class: "type[PackedTensor]") -> None:
+    """Register the tensor class of a layout class; `PackedTensor` calls it for each subclass.
+
+    Raises:
+        RegistrationError: the layout has a tensor class already.
+    """
+    if layout_class in _classes:
+        raise RegistrationError(
+            f"{layout_class.__name__} has a tensor class", found=tensor_class.__name__
+        )
+    _classes[layout_class] = tensor_class
+
+
+def tensor_class_of(layout_class: type) -> "type[PackedTensor]":
+    """Return the tensor class that holds a current layout class.
+
+    Raises:
+        LayoutError: there is none, as for a retired version.
+    """
+    found = _classes.get(layout_class)
+    if found is None:
+        _load()
+        found = _classes.get(layout_class)
+    if found is None:
+        known = sorted(c.__name__ for c in _classes)
+        raise LayoutError(
+            f"no tensor class for layout {layout_class.__name__}",
+            expected="one of " + ", ".join(known),
+            hint=nearest(layout_class.__name__, known),
+        )
+    return found
+
+
+def tensor_classes() -> "dict[type, type[PackedTensor]]":
+    """Return all tensor classes by layout class."""
+    _load()
+    return dict(_classes)
+
+
+def check_values(layout: Any) -> None:
+    """Check what the elements of a layout's tensors must satisfy: reads every element once.
+
+    Construction checks dtypes and shapes only, for that is free; this is for files of unknown
+    origin.
+
+    Raises:
+        LayoutError: naming field, count and first index of what is wrong: a scale that is not a
+            positive finite number, a code outside its range.
+    """
+    registry.entry_of(type(layout))
+    tensor_class_of(type(layout)).check_layout_values(layout)
+
+
+def _load() -> None:
+    for module in iter_modules(import_module("qconfig.tensors").__path__):
+        import_module(f"qconfig.tensors.{module.name}")

@@ -1,0 +1,93 @@
+"""What a layout class says about the tensor class that holds it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from attrs import frozen
+
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.errors import LayoutError
+from qconfig.versioning import plain_fields, tensor_fields
+
+
+@frozen
+class PackedFields:
+    """Names of a layout's fields, as its tensor class stores them.
+
+    Args:
+        tensors: tensor fields; the first is the payload.
+        attributes: plain fields without `dtype`, which is the outer tensor's own.
+    """
+
+    tensors: tuple[str, ...]
+    attributes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, layout_class: type) -> "PackedFields":
+        """Read the fields of a layout class."""
+        return cls(
+            tuple(f.name for f in tensor_fields(layout_class)),
+            tuple(f.name for f in plain_fields(layout_class) if f.name != "dtype"),
+        )
+
+
+def materialized(layout: Any, names: tuple[str, ...]) -> dict[str, torch.Tensor | None]:
+    """Return the tensors of a layout, loading those that still lie in a file.
+
+    Raises:
+        LayoutError: a field holds only a specification, or tensors lie on several devices.
+    """
+    tensors: dict[str, torch.Tensor | None] = {}
+    device: Any = None
+    for name in names:
+        value = getattr(layout, name)
+        if isinstance(value, LazyTensor):
+            value = value.load()
+        if value is not None:
+            if not isinstance(value, torch.Tensor):
+                raise LayoutError(
+                    f"{name} is not a tensor",
+                    pointer=f"/{name}",
+                    found=type(value).__name__,
+                    expected="a torch.Tensor",
+                )
+            device = device or (name, value.device)
+            if value.device != device[1]:
+                raise LayoutError(
+                    f"{name} lies on another device",
+                    pointer=f"/{name}",
+                    found=str(value.device),
+                    expected=f"{device[1]}, as {device[0]}",
+                )
+        tensors[name] = value
+    return tensors
+
+
+def logical_geometry(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return outer shape and strides: the `shape` attribute if there is one, else the payload's.
+
+    A payload with another shape than the tensor shows row-major strides.
+    """
+    payload = next(iter(tensors.values()))
+    shape = attributes.get("shape", payload.shape)
+    if tuple(shape) == tuple(payload.shape):
+        return payload.shape, payload.stride()
+    strides, step = [], 1
+    for size in reversed(tuple(shape)):
+        strides.append(step)
+        step *= max(size, 1)
+    return torch.Size(shape), tuple(reversed(strides))
+
+
+def short_tensor(tensor: torch.Tensor) -> str:
+    """Return dtype and shape as `int8[4096, 4096]`."""
+    return f"{DType.parse(tensor.dtype).value}{list(tensor.shape)}"
+
+
+def mapped(
+    tensors: Mapping[str, torch.Tensor | None], function: Callable[[torch.Tensor], torch.Tensor]
+) -> dict[str, torch.Tensor | None]:
+    """Return the tensors with `function` applied to each that is there."""
+    return {name: None if t is None else function(t) for name, t in tensors.items()}

@@ -1,0 +1,99 @@
+"""`Int8Tensor`: int8 codes with block scales, for weights of linears, embeddings and experts."""
+
+from typing import Any, ClassVar, Self
+
+import torch
+
+from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
+from qconfig.layouts.int8 import Int8TensorLayout
+from qconfig.tensors import blockwise
+from qconfig.tensors.base import PackedTensor
+from qconfig.tensors.value_checks import (
+    check_code_range,
+    check_finite,
+    check_scale_values,
+)
+
+
+class Int8Tensor(PackedTensor):
+    """A tensor of values `(qdata - zero_point) * scale`, as torchao 0.18's class of that name.
+
+    It serves `linear`, `matmul`, `mm`, `bmm`, `addmm` and `embedding`; it can be sliced, indexed,
+    transposed, split, joined and given leading dimensions as far as no block of a scale is cut.
+
+    Attributes:
+        qdata: int8 codes, (N, K) or (B, N, K); the tensor has its shape and strides.
+        scale: floating point, one entry a block: (N, 1), (1, 1), (N, K/g), with B in front.
+        block_size: elements that share a scale, along each dimension.
+        zero_point: int8, shaped like `scale`, or None.
+        act_quant_scale: static scale of the activation, or None.
+        act_quant_zero_point: static zero point of the activation, or None.
+        act_pre_scale: factor for the activation, (..., K), or None.
+        act_quant_kwargs: how activations are quantized; `linear` refuses anything but None.
+        reduce_range: whether codes keep to -64 ... 63.
+    """
+
+    layout_class: ClassVar[type] = Int8TensorLayout
+
+    qdata: torch.Tensor
+    scale: torch.Tensor
+    block_size: tuple[int, ...]
+    zero_point: torch.Tensor | None
+    act_quant_scale: torch.Tensor | None
+    act_quant_zero_point: torch.Tensor | None
+    act_pre_scale: torch.Tensor | None
+    act_quant_kwargs: QuantizeTensorToInt8Kwargs | None
+    reduce_range: bool
+
+    def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Return the values as an ordinary tensor.
+
+        Args:
+            dtype: floating-point type of the result; by default the one this tensor shows.
+        """
+        target = dtype or self.shown_dtype
+        return blockwise.dequantize(self.qdata, self.scale, self.zero_point, target)
+
+    def with_activation_scale(self, act_pre_scale: torch.Tensor | None) -> Self:
+        """Return the tensor with a factor by which `linear` multiplies its activation first.
+
+        Args:
+            act_pre_scale: floating point, (..., K); None removes the factor.
+
+        Raises:
+            LayoutError: its last dimension is not K.
+        """
+        return self.with_fields(act_pre_scale=act_pre_scale)
+
+    def replaced(
+        self,
+        qdata: torch.Tensor,
+        scale: torch.Tensor,
+        block_size: tuple[int, ...],
+        zero_point: torch.Tensor | None,
+        act_pre_scale: torch.Tensor | None,
+    ) -> Self:
+        """Return the tensor with other codes and scales, unchecked: for operators on views."""
+        tensors = self.inner_tensors | {
+            "qdata": qdata,
+            "scale": scale,
+            "zero_point": zero_point,
+            "act_pre_scale": act_pre_scale,
+        }
+        attributes = self.inner_attributes | {"block_size": block_size}
+        return self._wrap(tensors, attributes, self.shown_dtype)
+
+    @classmethod
+    def check_layout_values(cls, layout: Any) -> None:
+        """Check that scales are positive and finite, and that codes keep to a reduced range.
+
+        Raises:
+            LayoutError: naming field, count and first index.
+        """
+        check_scale_values("scale", layout.scale)
+        if layout.act_quant_scale is not None:
+            check_scale_values("act_quant_scale", layout.act_quant_scale)
+        check_finite(layout, ("act_pre_scale",))
+        if layout.reduce_range:
+            check_code_range("qdata", layout.qdata, -64, 63)
+            check_code_range("zero_point", layout.zero_point, -64, 63)

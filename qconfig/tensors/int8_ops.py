@@ -1,0 +1,134 @@
+"""Arithmetic of `Int8Tensor`: linear, matrix products and embedding."""
+
+from typing import Any
+
+import torch
+
+from qconfig.tensors.blockwise import dequantize_whole
+from qconfig.tensors.dispatch import unsupported
+from qconfig.tensors.int8 import Int8Tensor
+from qconfig.tensors.int8_linear import int8_linear
+from qconfig.tensors.int8_views import selected, transposed
+
+aten = torch.ops.aten
+_table = Int8Tensor.operators
+
+
+@_table.implements_torch(torch.nn.functional.linear)
+def linear(
+    input: torch.Tensor,  # noqa: A002
+    weight: torch.Tensor,
+    bias: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return `input @ weight.T + bias` for an Int8Tensor weight.
+
+    Args:
+        input: (..., K) or (K,), floating point.
+        weight: Int8Tensor (N, K).
+        bias: (N,) or None.
+
+    Raises:
+        UnsupportedOperationError: the weight wants quantized activations, or is not the packed one.
+    """
+    if not isinstance(weight, Int8Tensor) or isinstance(input, Int8Tensor):
+        raise unsupported(Int8Tensor, "linear", "only its weight may be packed")
+    qdata = weight.qdata
+    if qdata.dim() != 2 or input.shape[-1] != qdata.shape[1]:
+        raise unsupported(
+            Int8Tensor,
+            "linear",
+            f"shapes {tuple(input.shape)} and {tuple(qdata.shape)} do not fit (..., K) and (N, K)",
+        )
+    return _times_transposed(input, weight, bias, "linear")
+
+
+def _times_transposed(
+    activation: torch.Tensor, weight: Int8Tensor, bias: torch.Tensor | None, name: Any
+) -> torch.Tensor:
+    if weight.act_quant_kwargs is not None:
+        raise unsupported(
+            type(weight),
+            name,
+            f"it has act_quant_kwargs={weight.act_quant_kwargs!s}; "
+            "quantized activations are not implemented for this layout",
+        )
+    if weight.act_pre_scale is not None:
+        activation = (activation * weight.act_pre_scale).to(activation.dtype)
+    result = int8_linear(activation, weight.qdata, weight.scale, weight.zero_point)
+    return result if bias is None else result + bias
+
+
+@_table.implements(aten.linear.default)
+def _linear(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    return linear(*args, **kwargs)
+
+
+@_table.implements(aten.mm.default)
+def _mm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    left, right = args
+    if isinstance(left, Int8Tensor) and isinstance(right, Int8Tensor):
+        raise unsupported(Int8Tensor, func, "both operands are packed")
+    if isinstance(left, Int8Tensor):
+        flipped: torch.Tensor = right.t()
+        result: torch.Tensor = _times_transposed(flipped, left, None, func).t()
+        return result
+    return _times_transposed(left, transposed(right, 0, 1), None, func)
+
+
+@_table.implements(aten.addmm.default)
+def _addmm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    bias, left, right = args
+    result: torch.Tensor = _mm(func, (left, right), {})
+    beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+    scaled = result if alpha == 1 else result * alpha
+    total: torch.Tensor = scaled + (bias if beta == 1 else bias * beta)
+    return total
+
+
+@_table.implements(aten.bmm.default)
+def _bmm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    left, right = args
+    if isinstance(left, Int8Tensor):
+        raise unsupported(Int8Tensor, func, "only its second operand may be packed")
+    experts = transposed(right, 1, 2)
+    parts = [
+        _times_transposed(left[i], selected(experts, 0, i), None, func)
+        for i in range(left.shape[0])
+    ]
+    return torch.stack(parts) if parts else left.new_zeros((0, left.shape[1], right.qdata.shape[2]))
+
+
+@_table.implements(aten.embedding.default)
+def _embedding(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    # padding_idx, scale_grad_by_freq and sparse steer a gradient that the weight does not have.
+    weight, indices = args[0], args[1]
+    if weight.act_pre_scale is not None:
+        raise unsupported(type(weight), func, "it has act_pre_scale")
+    rows = weight.qdata.shape[0]
+    flat = indices.reshape(-1)
+    codes = weight.qdata.index_select(0, flat)
+    scale = _scale_rows(weight.scale, flat, rows)
+    zero = None if weight.zero_point is None else _scale_rows(weight.zero_point, flat, rows)
+    values = dequantize_whole(codes, scale, zero, weight.shown_dtype)
+    return values.view(*indices.shape, weight.qdata.shape[1])
+
+
+def _scale_rows(scale: torch.Tensor, indices: torch.Tensor, rows: int) -> torch.Tensor:
+    if scale.shape[0] == rows:
+        return scale.index_select(0, indices)
+    return scale.index_select(0, indices // (rows // scale.shape[0]))
+
+
+@_table.implements_torch(torch.nn.functional.embedding)
+def _functional_embedding(  # noqa: PLR0917
+    input: torch.Tensor,  # noqa: A002
+    weight: torch.Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,  # noqa: FBT001, FBT002
+    sparse: bool = False,  # noqa: FBT001, FBT002
+) -> torch.Tensor:
+    if max_norm is not None:
+        raise unsupported(Int8Tensor, "embedding with max_norm", "it would change the weight")
+    return torch.embedding(weight, input)

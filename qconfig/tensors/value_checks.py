@@ -1,0 +1,75 @@
+"""Checks that read the elements of inner tensors. They are never on a hot path."""
+
+from typing import Any
+
+import torch
+
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.errors import LayoutError
+
+
+def loaded(value: Any) -> torch.Tensor | None:
+    """Return the tensor of a layout field, or None for a specification or an absent field."""
+    if isinstance(value, LazyTensor):
+        return value.load()
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def refuse_where(
+    bad: torch.Tensor, name: str, what: str, values: torch.Tensor, expected: str
+) -> None:
+    """Raise LayoutError with count, first index and first value where `bad` is true."""
+    if not bool(bad.any()):
+        return
+    first = tuple(bad.nonzero()[0].tolist())
+    raise LayoutError(
+        f"{name} {what}: {int(bad.sum())} of {bad.numel()} entries, the first at {list(first)}",
+        pointer=f"/{name}",
+        found=values[first].item(),
+        expected=expected,
+    )
+
+
+def check_finite(layout: Any, names: tuple[str, ...]) -> None:
+    """Check that floating-point fields hold neither NaN nor infinity.
+
+    Raises:
+        LayoutError: naming field and first index.
+    """
+    for name in names:
+        value = loaded(getattr(layout, name))
+        if value is not None and value.dtype.is_floating_point:
+            refuse_where(~value.isfinite(), name, "is not finite", value, "finite numbers")
+
+
+def check_scale_values(name: str, value: Any) -> None:
+    """Check that scales are positive, normal, finite numbers; float16 may be subnormal.
+
+    torchao's smallest scale, 2**-23, is subnormal in float16 and legitimate there.
+
+    Raises:
+        LayoutError: naming field and first index.
+    """
+    scale = loaded(value)
+    if scale is None:
+        return
+    refuse_where(~scale.isfinite(), name, "is not finite", scale, "positive finite numbers")
+    refuse_where(scale <= 0, name, "is not positive", scale, "positive finite numbers")
+    if scale.dtype != torch.float16:
+        least = torch.finfo(scale.dtype).tiny
+        refuse_where(scale < least, name, "is subnormal", scale, f"numbers from {least}")
+
+
+def check_code_range(name: str, value: Any, low: int, high: int) -> None:
+    """Check that integer codes lie in a range that is narrower than their type.
+
+    Raises:
+        LayoutError: naming field and first index.
+    """
+    codes = loaded(value)
+    if codes is None or not codes.numel():
+        return
+    lowest, highest = torch.aminmax(codes)
+    if int(lowest) < low or int(highest) > high:
+        bad = (codes < low) | (codes > high)
+        refuse_where(bad, name, "is out of range", codes, f"codes from {low} to {high}")
