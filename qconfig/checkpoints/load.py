@@ -59,26 +59,20 @@ def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None
     """
     from torch import nn
 
-    from qconfig.tensors.base import PackedTensor
-
-    parameters: dict[int, nn.Parameter] = {}
+    targets = dict(model.named_parameters(remove_duplicate=False))
+    shared: dict[int, nn.Parameter] = {}
     entries: dict[str, torch.Tensor] = {}
     for name, tensor in state_dict.items():
-        if isinstance(tensor, PackedTensor) and not isinstance(tensor, nn.Parameter):
-            fresh = parameters.get(id(tensor))
-            parameters[id(tensor)] = fresh or nn.Parameter(tensor, requires_grad=False)
-            entries[name] = parameters[id(tensor)]
-        else:
-            entries[name] = tensor
+        entries[name] = tensor
+        if name in targets:
+            if id(tensor) not in shared:
+                shared[id(tensor)] = nn.Parameter(tensor, targets[name].requires_grad)
+            entries[name] = shared[id(tensor)]
     model.load_state_dict(entries, strict=True, assign=True)
-    for name, parameter in entries.items():
-        if isinstance(parameter, PackedTensor):
-            owner, _, leaf = name.rpartition(".")
-            setattr(model.get_submodule(owner), leaf, parameter)
 
 
 def _tensor(checkpoint: Checkpoint, fqn: str, layout: Layout) -> "torch.Tensor":
-    from qconfig.tensors.base import tensor_class_of
+    from qconfig.tensors.classes import tensor_class_of
 
     try:
         current = registry.convert(layout)

@@ -10,6 +10,7 @@ from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
+from qconfig.engine.apply import chosen_config
 from qconfig.engine.plan import Action, Plan, PlanEntry, make_plan
 from qconfig.engine.targets import named_targets
 from qconfig.errors import CheckpointError, QconfigError
@@ -89,7 +90,7 @@ def quantize_checkpoint(
 
 
 def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor) -> Layout:
-    config: Any = plan.configs[entry.config]
+    config = chosen_config(plan, entry)
     builder = builder_of(config)
     expected = builder.layout(config, Target(entry.fqn, tensor.shape, tensor.dtype))
 
@@ -98,7 +99,7 @@ def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor) -> Layout:
             built: Any = builder.build(config, tensor.load())
         except QconfigError as error:
             raise error.at(fqn=entry.fqn) from None
-        layout: Layout = built.layout
+        layout: Layout = built.to_layout()
         return layout
 
     return deferred(expected, build)

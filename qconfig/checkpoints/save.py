@@ -10,7 +10,7 @@ from qconfig.checkpoints.contents import ShardContents, wrapped
 from qconfig.checkpoints.record import present_fields
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor, nbytes
-from qconfig.errors import UsageError
+from qconfig.errors import CheckpointError, UsageError, raise_problems
 from qconfig.versioning import Config
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def save_checkpoint(
     if max_shard_bytes < 1:
         raise UsageError("max_shard_bytes must be positive", found=max_shard_bytes)
     state_dict = model if isinstance(model, Mapping) else model.state_dict()
+    _check_entries(state_dict)
     stored, ties = _split_ties(state_dict)
     shards = [ShardContents()]
     used = 0
@@ -65,11 +66,29 @@ def save_checkpoint(
     write_checkpoint(target, named, with_config(config_json, config), progress=progress)
 
 
+def _check_entries(state_dict: "Mapping[str, Any]") -> None:
+    import torch
+
+    raise_problems(
+        [
+            CheckpointError(
+                "not a tensor",
+                fqn=name,
+                found=type(value).__name__,
+                expected="a torch.Tensor",
+                hint="store it in a file of its own beside the checkpoint",
+            )
+            for name, value in state_dict.items()
+            if not isinstance(value, torch.Tensor)
+        ]
+    )
+
+
 def _put(contents: ShardContents, name: str, tensor: "torch.Tensor") -> None:
     from qconfig.tensors.base import PackedTensor
 
     if isinstance(tensor, PackedTensor):
-        contents.layouts[name] = wrapped(tensor.layout)
+        contents.layouts[name] = wrapped(tensor.to_layout())
     else:
         contents.plain[name] = LazyTensor.of(tensor.detach())
 
@@ -78,7 +97,7 @@ def _bytes(tensor: "torch.Tensor") -> int:
     from qconfig.tensors.base import PackedTensor
 
     if isinstance(tensor, PackedTensor):
-        layout = tensor.layout
+        layout = tensor.to_layout()
         return sum(nbytes(getattr(layout, field)) for field in present_fields(layout))
     return nbytes(tensor)
 
@@ -104,7 +123,7 @@ def _identity(tensor: "torch.Tensor") -> tuple[Any, ...]:
     from qconfig.tensors.base import PackedTensor
 
     if isinstance(tensor, PackedTensor):
-        layout = tensor.layout
+        layout = tensor.to_layout()
         fields = present_fields(layout)
         return (type(layout), *(_identity(getattr(layout, f)) for f in fields))
     if not tensor.numel() or tensor.is_meta:

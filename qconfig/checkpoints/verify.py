@@ -9,6 +9,7 @@ from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import QUANT_METHOD, stored_config
 from qconfig.checkpoints.contents import loaded
+from qconfig.engine.apply import chosen_config
 from qconfig.engine.plan import Action, Plan, make_plan
 from qconfig.engine.targets import inferred_class, named_targets
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
@@ -78,7 +79,7 @@ def check_stored_values(layout: Layout) -> None:
         LayoutError: a scale is not a positive finite number, or a code is out of range.
         MigrationError: a step cannot carry the values.
     """
-    from qconfig.tensors.values import check_values
+    from qconfig.tensors.classes import check_values
 
     check_values(loaded(registry.convert(layout), lambda value: value.load()))
 
@@ -110,7 +111,7 @@ def _contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[
         found = current.get(entry.fqn)
         expected = None
         if entry.action is Action.QUANTIZE:
-            chosen = plan.configs[entry.config]
+            chosen = chosen_config(plan, entry)
             target = Target(entry.fqn, entry.shape, entry.dtype)
             expected = builder_of(chosen).layout(chosen, target)
         if (found is None) != (expected is None) or type(found) is not type(expected):

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from qconfig.builders.base import builder_of
 from qconfig.codec.dtypes import DType
-from qconfig.engine.plan import Action, Plan, make_plan
+from qconfig.engine.plan import Action, Plan, PlanEntry, make_plan
 from qconfig.engine.targets import model_targets
 from qconfig.errors import PlanError, QconfigError, raise_problems
 from qconfig.versioning import Config
@@ -48,7 +48,7 @@ def apply_plan(model: "nn.Module", plan: Plan) -> None:
     for entry in plan.entries:
         if entry.action is not Action.QUANTIZE:
             continue
-        config = plan.configs[entry.config]
+        config = chosen_config(plan, entry)
         try:
             tensor = builder_of(config).build(config, parameters[entry.fqn].detach())
         except QconfigError as error:
@@ -59,6 +59,18 @@ def apply_plan(model: "nn.Module", plan: Plan) -> None:
         if source in built:
             owner, _, name = entry.fqn.rpartition(".")
             setattr(model.get_submodule(owner), name, built[source])
+
+
+def chosen_config(plan: Plan, entry: PlanEntry) -> Config:
+    """Return the config that a plan chose for a parameter.
+
+    Raises:
+        PlanError: the plan leaves the parameter alone, or lacks the config that it names.
+    """
+    config = plan.configs.get(entry.config or "")
+    if config is None:
+        raise PlanError("the plan has no config for it", fqn=entry.fqn, found=entry.config)
+    return config
 
 
 def _differences(plan: Plan, parameters: "dict[str, nn.Parameter]") -> list[QconfigError]:
