@@ -7,7 +7,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.granularity import block_size
 from qconfig.configs.int8 import Int8WeightOnlyConfig
-from qconfig.errors import BuildError, FieldError
+from qconfig.errors import BuildError
 from qconfig.layouts.blocks import scale_shape
 from qconfig.layouts.int8 import Int8TensorLayout
 
@@ -22,7 +22,11 @@ class Int8WeightOnlyBuilder:
     """Quantizes weights of Linear and Embedding, and matrices of experts stacked in rank 3."""
 
     def refusal(self, config: Int8WeightOnlyConfig, target: Target) -> str | None:
-        """Return why this parameter cannot become an Int8Tensor, or None."""
+        """Return why this parameter cannot become an Int8Tensor, or None.
+
+        A granularity that does not fit the shape is no refusal but an error of `layout`: a group
+        size that does not divide K is a mistake, and skipping the weight would hide it.
+        """
         rank = len(target.shape)
         if not target.dtype.is_float:
             return f"dtype {target.dtype.value} is not float16, bfloat16, float32 or float64"
@@ -31,10 +35,6 @@ class Int8WeightOnlyBuilder:
         classes = target.module_classes
         if rank == 2 and classes and not set(classes) & set(_MODULES):
             return f"module class {classes[0]} is not one of {', '.join(_MODULES)}"
-        try:
-            block_size(config.granularity, target.shape)
-        except FieldError as error:
-            return f"{error.message}: {error.found}, expected {error.expected}"
         return None
 
     def layout(self, config: Int8WeightOnlyConfig, target: Target) -> Int8TensorLayout:
