@@ -49,7 +49,10 @@ fuzz: $(VENV)/.test
 	$(PY) -m pytest --hypothesis-profile=fuzz $(PYTEST_FLAGS)
 
 bench: $(VENV)/.test
-	$(PY) -m tests.benchmarks
+	@for script in tests/benchmarks/bench_*.py; do \
+	    echo "== $$script"; \
+	    $(PY) -m tests.benchmarks.$$(basename $$script .py) || exit 1; \
+	done
 
 demo: $(DEMO_VENV)/.demo
 	$(DEMO_PY) -m demo
