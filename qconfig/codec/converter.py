@@ -6,8 +6,10 @@ part of it, so what structures is valid; the JSON Schemas say the same for edito
 """
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import Enum, IntEnum, StrEnum
+from functools import cache
 from math import isfinite
+from types import NoneType
 from typing import Any
 
 import attrs
@@ -22,7 +24,6 @@ from qconfig.codec.structure_hooks import (
     is_enum,
     is_literal,
     is_mapping,
-    is_primitive,
     is_tuple,
     is_union,
     literal_hook,
@@ -50,9 +51,13 @@ from qconfig.versioning.fields import FieldInfo
 def make_converter() -> Converter:
     """Return a converter with all hooks of this module."""
     converter = Converter(detailed_validation=False, prefer_attrib_converters=False)
-    # Predicates, because a hook registered for str would also take every StrEnum.
-    converter.register_structure_hook_factory(is_primitive, primitive_hook)
-    converter.register_structure_hook_func(lambda t: t is float, structure_float)
+    # By class, or cattrs' own hooks win, which coerce. They take subclasses too: enums need theirs.
+    for primitive in (bool, int, str, NoneType):
+        converter.register_structure_hook(primitive, primitive_hook(primitive))
+    converter.register_structure_hook(float, structure_float)
+    hook_of = cache(enum_hook)
+    for base in (StrEnum, IntEnum):
+        converter.register_structure_hook(base, lambda data, kind: hook_of(kind)(data, kind))
     converter.register_structure_hook_factory(is_enum, enum_hook)
     converter.register_structure_hook_factory(is_literal, literal_hook)
     converter.register_structure_hook_factory(is_tuple, lambda t: tuple_hook(converter, t))

@@ -25,11 +25,6 @@ def mistyped(expected: str, found: object) -> FieldError:
     return FieldError("wrong type", found=found, expected=expected)
 
 
-def is_primitive(kind: Any) -> bool:
-    """Return whether a type is exactly bool, int, str or None."""
-    return kind in (bool, int, str, NoneType)
-
-
 def primitive_hook(kind: type) -> Hook:
     """Return the hook of bool, int, str or None: exactly that type."""
 
