@@ -212,6 +212,10 @@ class PackedTensor(torch.Tensor):
         """Refuse: the outer tensor has no storage that another process could map."""
         raise unsupported(type(self), "share_memory_", "share its inner tensors instead")
 
+    def __dlpack__(self, **options: Any) -> NoReturn:
+        """Refuse: the capsule would point to nothing."""
+        raise unsupported(type(self), "__dlpack__", "export its inner tensors instead")
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         known = memo.get(id(self))
         if known is None:

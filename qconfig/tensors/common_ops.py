@@ -76,6 +76,11 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     return aliased(func, args, kwargs, target)
 
 
+@COMMON.implements_torch(torch.dequantize)
+def _dequantize(tensor: "PackedTensor") -> torch.Tensor:
+    return tensor.dequantize()
+
+
 @COMMON.implements(aten.equal.default)
 def _equal(func: Any, args: Any, kwargs: Any) -> bool:
     first, second = args

@@ -4,11 +4,12 @@ from typing import Any
 
 import torch
 
+from qconfig.errors import UsageError
 from qconfig.tensors.blockwise import dequantize_whole
 from qconfig.tensors.dispatch import unsupported
 from qconfig.tensors.int8 import Int8Tensor
 from qconfig.tensors.int8_linear import int8_linear
-from qconfig.tensors.int8_views import selected, transposed
+from qconfig.tensors.int8_views import selected, shared_pre_scale, transposed
 
 aten = torch.ops.aten
 _table = Int8Tensor.operators
@@ -29,16 +30,10 @@ def linear(
 
     Raises:
         UnsupportedOperationError: the weight wants quantized activations, or is not the packed one.
+        UsageError: shapes do not fit, or the activation is not floating point.
     """
     if not isinstance(weight, Int8Tensor) or isinstance(input, Int8Tensor):
         raise unsupported(Int8Tensor, "linear", "only its weight may be packed")
-    qdata = weight.qdata
-    if qdata.dim() != 2 or input.shape[-1] != qdata.shape[1]:
-        raise unsupported(
-            Int8Tensor,
-            "linear",
-            f"shapes {tuple(input.shape)} and {tuple(qdata.shape)} do not fit (..., K) and (N, K)",
-        )
     return _times_transposed(input, weight, bias, "linear")
 
 
@@ -52,9 +47,23 @@ def _times_transposed(
             f"it has act_quant_kwargs={weight.act_quant_kwargs!s}; "
             "quantized activations are not implemented for this layout",
         )
-    if weight.act_pre_scale is not None:
-        activation = (activation * weight.act_pre_scale).to(activation.dtype)
-    result = int8_linear(activation, weight.qdata, weight.scale, weight.zero_point)
+    qdata = weight.qdata
+    if qdata.dim() != 2 or not activation.dim() or activation.shape[-1] != qdata.shape[1]:
+        raise UsageError(
+            f"{name}: shapes of activation and weight do not fit",
+            found=f"{tuple(activation.shape)} and {tuple(qdata.shape)}",
+            expected="(..., K) and (N, K)",
+        )
+    if not activation.is_floating_point():
+        raise UsageError(
+            f"{name}: the activation is not floating point",
+            found=activation.dtype,
+            expected="float16, bfloat16, float32 or float64",
+        )
+    factor = shared_pre_scale(weight)
+    if factor is not None:
+        activation = (activation * factor.reshape(-1)).to(activation.dtype)
+    result = int8_linear(activation, qdata, weight.scale, weight.zero_point)
     return result if bias is None else result + bias
 
 
@@ -75,6 +84,14 @@ def _mm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     return _times_transposed(left, transposed(right, 0, 1), None, func)
 
 
+@_table.implements(aten.mv.default)
+def _mv(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    left, vector = args
+    if not isinstance(left, Int8Tensor):
+        raise unsupported(Int8Tensor, func, "only its first operand may be packed")
+    return _times_transposed(vector, left, None, func)
+
+
 @_table.implements(aten.addmm.default)
 def _addmm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     bias, left, right = args
@@ -90,6 +107,12 @@ def _bmm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     left, right = args
     if isinstance(left, Int8Tensor):
         raise unsupported(Int8Tensor, func, "only its second operand may be packed")
+    if right.qdata.dim() != 3 or left.dim() != 3 or left.shape[0] != right.qdata.shape[0]:
+        raise UsageError(
+            f"{func}: shapes do not fit",
+            found=f"{tuple(left.shape)} and {tuple(right.qdata.shape)}",
+            expected="(B, M, K) and (B, K, N)",
+        )
     experts = transposed(right, 1, 2)
     parts = [
         _times_transposed(left[i], selected(experts, 0, i), None, func)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from qconfig.tensors import int8_cuts as cuts
 from qconfig.tensors import int8_views as views
 from qconfig.tensors.dispatch import aliased, unsupported
 from qconfig.tensors.int8 import Int8Tensor
@@ -30,7 +31,7 @@ def _slice(
 ) -> Int8Tensor:
     size = weight.qdata.shape[views.dimension(weight, dim)]
     low, high, _ = slice(start, end, step).indices(size)
-    return views.sliced(weight, dim, low, high, step)
+    return cuts.sliced(weight, dim, low, high, step)
 
 
 def _squeeze(weight: Int8Tensor, dim: int) -> Int8Tensor:
@@ -72,7 +73,7 @@ def _split(func: Any, args: Any, kwargs: Any) -> Any:
 def _pieces(weight: Int8Tensor, size: int, dim: int = 0) -> list[Int8Tensor]:
     total = weight.qdata.shape[views.dimension(weight, dim)]
     return [
-        views.sliced(weight, dim, i, min(i + size, total)) for i in range(0, max(total, 1), size)
+        cuts.sliced(weight, dim, i, min(i + size, total)) for i in range(0, max(total, 1), size)
     ]
 
 
@@ -84,7 +85,7 @@ def _split_with_sizes(func: Any, args: Any, kwargs: Any) -> Any:
 def _parts(weight: Int8Tensor, sizes: list[int], dim: int = 0) -> list[Int8Tensor]:
     parts, start = [], 0
     for size in sizes:
-        parts.append(views.sliced(weight, dim, start, start + size))
+        parts.append(cuts.sliced(weight, dim, start, start + size))
         start += size
     return parts
 
@@ -98,7 +99,7 @@ def _unbind(func: Any, args: Any, kwargs: Any) -> Any:
 
 @_table.implements(aten.index_select.default)
 def _index_select(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
-    return views.indexed(*args)
+    return cuts.indexed(*args)
 
 
 @_table.implements(aten.index.Tensor)
@@ -107,7 +108,7 @@ def _index(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
     used = [d for d, index in enumerate(indices) if index is not None]
     if len(used) != 1 or indices[used[0]].dim() != 1:
         raise unsupported(type(weight), func, "only one dimension by one vector")
-    return views.indexed(weight, used[0], indices[used[0]])
+    return cuts.indexed(weight, used[0], indices[used[0]])
 
 
 @_table.implements(aten.cat.default)
@@ -115,4 +116,12 @@ def _cat(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
     weights, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
     if not all(isinstance(w, Int8Tensor) for w in weights):
         raise unsupported(Int8Tensor, func, "not all operands are packed")
-    return views.joined(weights, dim)
+    return cuts.joined(weights, dim)
+
+
+@_table.implements(aten.stack.default)
+def _stack(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
+    weights, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
+    if not all(isinstance(w, Int8Tensor) for w in weights):
+        raise unsupported(Int8Tensor, func, "not all operands are packed")
+    return cuts.joined([views.unsqueezed(w, dim) for w in weights], dim)

@@ -1,0 +1,65 @@
+"""The list of checks for a builder or config, ready to run."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+from attrs import evolve
+
+from qconfig.builders.base import Builder, builders
+from qconfig.codec.dtypes import DType
+from qconfig.errors import UsageError
+from qconfig.testing.subject import Check, Subject
+from qconfig.versioning import Config
+
+_TOPICS = ("build_checks", "copy_checks", "linear_checks", "refusal_checks", "compile_checks")
+
+
+def conformance(
+    subject: Config | type[Config] | Builder,
+    *,
+    shape: tuple[int, int] = (32, 64),
+    dtypes: Iterable[Any] = ("float32", "bfloat16"),
+    module_class: str = "Linear",
+    compile_backend: str = "aot_eager",
+) -> list[Check]:
+    """Return the checks that every builder of a linear's weight must pass.
+
+    Args:
+        subject: a config; a config class, for its default values; or a registered builder.
+        shape: (N, K) of the weight, where the default does not suit the config.
+        dtypes: element types of the weight.
+        module_class: name of the module class of the weight.
+        compile_backend: backend of torch.compile; `inductor` generates code as well, slowly.
+
+    Returns:
+        Named checks; each is called without arguments and raises ConformanceFailure.
+
+    Raises:
+        UsageError: the builder is not registered.
+    """
+    config = _config_of(subject)
+    base = Subject(config, shape, module_class=module_class, compile_backend=compile_backend)
+    checks: list[Check] = []
+    for dtype in map(DType.parse, dtypes):
+        for topic in _TOPICS:
+            for function in import_module(f"qconfig.testing.{topic}").CHECKS:
+                name = f"{type(config).__name__}-{dtype.value}-{function.__name__}"
+                checks.append(Check(name, function, evolve(base, dtype=dtype)))
+    return checks
+
+
+def _config_of(subject: Config | type[Config] | Builder) -> Config:
+    if isinstance(subject, Config):
+        return subject
+    if isinstance(subject, type):
+        return subject()
+    for config_class, builder in builders().items():
+        if builder is subject or type(builder) is type(subject):
+            config: Config = config_class()
+            return config
+    raise UsageError(
+        "the builder is not registered",
+        found=type(subject).__name__,
+        expected="a class under register_builder",
+    )

@@ -1,0 +1,139 @@
+"""What a conformance check gets: a config with its builder, a shape, a type; and ways to fail."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from qconfig.builders.base import Builder, Target, builder_of
+from qconfig.codec.dtypes import DType
+from qconfig.errors import LayoutError, UnsupportedOperationError
+from qconfig.versioning import Config
+
+if TYPE_CHECKING:
+    import torch
+
+
+class ConformanceFailure(AssertionError):  # noqa: N818
+    """A builder or its tensor breaks a promise that all of them make."""
+
+
+@frozen
+class Subject:
+    """A config under test, with one shape and one type of weight.
+
+    Args:
+        config: the config.
+        shape: (N, K) of the weight.
+        dtype: element type of the weight.
+        module_class: name of the module class that the weight belongs to.
+        compile_backend: backend of torch.compile; `aot_eager` traces everything and compiles
+            nothing.
+    """
+
+    config: Config
+    shape: tuple[int, int] = (32, 64)
+    dtype: DType = DType.FLOAT32
+    module_class: str = "Linear"
+    compile_backend: str = "aot_eager"
+
+    @property
+    def builder(self) -> Builder:
+        """The builder registered for the config."""
+        return builder_of(self.config)
+
+    @property
+    def target(self) -> Target:
+        """The parameter that the weight stands for."""
+        return Target("layer.weight", self.shape, self.dtype, (self.module_class,))
+
+    def weight(self, seed: int = 0) -> "torch.Tensor":
+        """Return a float weight, the same for a seed."""
+        import torch
+
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(self.shape, generator=generator).to(self.dtype.to_torch())
+
+    def activation(self, *leading: int) -> "torch.Tensor":
+        """Return activations of shape (*leading, K), the same for a shape."""
+        import torch
+
+        generator = torch.Generator().manual_seed(1)
+        shape = (*leading, self.shape[1])
+        return torch.randn(shape, generator=generator).to(self.dtype.to_torch())
+
+    def build(self, seed: int = 0) -> Any:
+        """Return the quantized weight."""
+        return self.builder.build(self.config, self.weight(seed))
+
+
+@frozen
+class Check:
+    """One named promise, bound to a subject; call it to have it checked."""
+
+    name: str
+    function: Callable[[Subject], None]
+    subject: Subject
+
+    def __call__(self) -> None:
+        """Run the check.
+
+        Raises:
+            ConformanceFailure: the promise is broken; the message says which and how.
+        """
+        self.function(self.subject)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def require(condition: object, message: str) -> None:
+    """Raise ConformanceFailure with `message` unless `condition` holds."""
+    if not condition:
+        raise ConformanceFailure(message)
+
+
+def require_refusal(function: Callable[[], object], what: str) -> None:
+    """Raise ConformanceFailure unless `function` raises one of our refusals."""
+    try:
+        function()
+    except (UnsupportedOperationError, LayoutError):
+        return
+    raise ConformanceFailure(f"{what} neither works as promised nor raises")
+
+
+def require_close(found: "torch.Tensor", expected: "torch.Tensor", what: str) -> None:
+    """Raise ConformanceFailure unless two results agree as well as their type allows.
+
+    The tolerance is relative to the largest expected value: 2**-6 for bfloat16, 2**-9 for float16,
+    1e-5 otherwise; that covers another order of summation and one more rounding.
+    """
+    import torch
+
+    require(found.shape == expected.shape, f"{what}: shape {found.shape}, not {expected.shape}")
+    require(found.dtype == expected.dtype, f"{what}: dtype {found.dtype}, not {expected.dtype}")
+    if not expected.numel():
+        return
+    allowed = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}.get(expected.dtype, 1e-5)
+    error = (found.double() - expected.double()).abs().max()
+    largest = expected.double().abs().max().clamp(min=1e-30)
+    require(
+        error <= allowed * largest, f"{what}: off by {float(error / largest):.2g} of the largest"
+    )
+
+
+def equal_packed(first: Any, second: Any) -> bool:
+    """Return whether two quantized tensors agree in class, form and every bit of every part."""
+    import torch
+
+    if type(first) is not type(second):
+        return False
+    (names, context), (others, other_context) = (
+        first.__tensor_flatten__(),
+        second.__tensor_flatten__(),
+    )
+    return (
+        names == others
+        and context == other_context
+        and all(torch.equal(getattr(first, n), getattr(second, n)) for n in names)
+    )
