@@ -1,5 +1,6 @@
 """`qconfig diff`: what differs between two configs or two checkpoints."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,13 +8,14 @@ import click
 
 from qconfig.cli.differences import Difference, differences
 from qconfig.cli.kinds import is_checkpoint
-from qconfig.cli.output import Output, shape_text
+from qconfig.cli.output import Output, counted, shape_text
 from qconfig.cli.verb import PATH, follow_symlinks, verb
-from qconfig.errors import UsageError, shown
+from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
     from qconfig.checkpoints.inspect import Inspection, TensorSummary
 
+_MAX_SHOWN = 200
 _MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "yellow")}
 
 
@@ -51,7 +53,7 @@ def command(*, a: Path, b: Path, follow_symlinks: bool, output: Output) -> int:
     else:
         for difference in found:
             _show(difference, output)
-        output.line(f"{len(found)} differences" if found else "no differences")
+        output.line(counted(len(found), "difference") if found else "no differences")
     return 1 if found else 0
 
 
@@ -78,8 +80,13 @@ def _tensor(tensor: "TensorSummary") -> dict[str, Any]:
     }
 
 
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+
+
 def _show(difference: Difference, output: Output) -> None:
     mark, colour = _MARKS[difference.change]
     sides = difference.to_dict()
-    values = " -> ".join(shown(sides[side]) for side in ("before", "after") if side in sides)
+    values = " -> ".join(_short(sides[side]) for side in ("before", "after") if side in sides)
     output.line(f"{mark} {difference.pointer or '/'}: {values}", fg=colour)

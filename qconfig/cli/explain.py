@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from qconfig.cli.output import Output
+from qconfig.cli.output import Output, counted
 from qconfig.cli.tables import Column
 from qconfig.cli.verb import PATH, verb
 
@@ -66,4 +66,4 @@ def command(
         output.table(_COLUMNS, rows)
     left = len(explanation.lines) - len(lines)
     if left:
-        output.note(f"note: {left} rules do not match; --all lists them")
+        output.note(f"note: no match: {counted(left, 'rule')}; --all lists them")

@@ -84,7 +84,7 @@ def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
         ("files", str(len(inspection.shards))),
         ("tensors", f"{len(inspection.tensors)}, {plain} of them plain"),
         ("layouts", ", ".join(layouts) or "none"),
-        ("size", f"{human_bytes(inspection.total_bytes)} ({inspection.total_bytes} bytes)"),
+        ("size", human_bytes(inspection.total_bytes)),
         ("bits/weight", f"{inspection.bits_per_weight:.2f}"),
     ]
     if inspection.ties:

@@ -82,6 +82,7 @@ def _show_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> 
 
 
 @click.group(
+    "qconfig",
     cls=CommandLine,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Results go to stdout, progress and notes to stderr. Exit codes: 0 fine, 1 findings, "

@@ -97,6 +97,11 @@ def silence_stdout() -> None:
     os.dup2(null, sys.stdout.fileno())
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, as in `1 tensor` and `2 tensors`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def human_bytes(count: int) -> str:
     """Return a size as people write it: decimal units, three digits."""
     size = float(count)

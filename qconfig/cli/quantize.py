@@ -50,7 +50,7 @@ def command(
 
     config = load_config(config_file)
     checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
-    # Made again below; here it is for the number of bytes, and fails before torch is imported.
+    # Made again below; here it is for the number of bytes.
     expected = plan_checkpoint(checkpoint, config, allow_unmatched=allow_unmatched)
     total = expected.totals["bytes_after"]
     with threads(jobs) as executor, progress(output, "quantize", total) as report:

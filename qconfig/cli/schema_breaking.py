@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qconfig.cli.output import Output
+from qconfig.cli.output import Output, counted
 from qconfig.cli.verb import verb
 from qconfig.errors import UsageError, printable
 
@@ -63,8 +63,8 @@ def command(*, against: str, form: str, output: Output) -> int:
     for change in changes:
         output.line(_github(change) if form == "github" else str(change))
     if form == "text":
-        summary = f"{len(changes)} breaking changes" if changes else "nothing breaks"
-        output.line(f"{summary} against {against} ({len(old)} schemas)")
+        summary = counted(len(changes), "breaking change") if changes else "nothing breaks"
+        output.line(f"{summary} against {against} ({counted(len(old), 'schema')})")
     if changes:
         output.note("note: make a new version of the class, with a step to it, instead")
     return 1 if changes else 0

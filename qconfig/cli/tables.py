@@ -1,7 +1,8 @@
-"""Tables: drawn by rich on a terminal, plain columns in a pipe or where there are many rows."""
+"""Tables: drawn by rich on a terminal where they fit, plain columns everywhere else."""
 
 import sys
 from collections.abc import Sequence
+from shutil import get_terminal_size
 
 import click
 from attrs import frozen
@@ -22,10 +23,14 @@ def print_table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], *, color: bool | None
 ) -> None:
     """Print rows of printable text; in a pipe no cell is cut or wrapped."""
-    if sys.stdout.isatty() and len(rows) <= _MOST_DRAWN:
+    lines = aligned(columns, rows)
+    # Drawn, a column takes one character more. Folded cells are worse than long lines.
+    needed = max(map(len, lines)) + len(columns)
+    fits = needed <= get_terminal_size().columns
+    if sys.stdout.isatty() and fits and len(rows) <= _MOST_DRAWN:
         _draw(columns, rows, color=color)
         return
-    for line in aligned(columns, rows):
+    for line in lines:
         click.echo(line)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qconfig.cli.kinds import is_checkpoint
-from qconfig.cli.output import Output, human_bytes
+from qconfig.cli.output import Output, counted, human_bytes
 from qconfig.cli.progress import progress, threads
 from qconfig.cli.reports import write_report
 from qconfig.cli.upgrade_config import upgrade_config_file
@@ -113,7 +113,7 @@ def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None
             key = (str(t.source), str(t.target), steps)
             chains[key] = chains.get(key, 0) + 1
     for (before, after, steps), count in chains.items():
-        output.line(f"{before} -> {after}: {count} tensors", bold=True)
+        output.line(f"{before} -> {after}: {counted(count, 'tensor')}", bold=True)
         for text, drops in steps:
             output.line(f"  {text}")
             if drops is not None:

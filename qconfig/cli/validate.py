@@ -7,7 +7,7 @@ import click
 from attrs import field, frozen
 
 from qconfig.cli.kinds import configs_in, in_torchao_form, is_checkpoint
-from qconfig.cli.output import Output
+from qconfig.cli.output import Output, counted
 from qconfig.cli.verb import PATH, follow_symlinks, verb
 from qconfig.errors import QconfigError
 
@@ -121,7 +121,7 @@ def _show(verdict: Verdict, output: Output) -> None:
         output.problem(problem)
     count = len(verdict.problems)
     if count:
-        output.line(f"{verdict.path}: {count} problem{'s' if count > 1 else ''}")
+        output.line(f"{verdict.path}: {counted(count, 'problem')}")
     else:
         held = ", ".join(f"{name} ({n})" for name, n in verdict.written.items())
         output.line(f"{verdict.path}: valid {verdict.kind}{f': {held}' if held else ''}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from qconfig.cli.output import Output
+from qconfig.cli.output import Output, counted
 from qconfig.cli.verb import PATH, follow_symlinks, verb
 
 
@@ -35,7 +35,7 @@ def command(*, path: Path, strict: bool, follow_symlinks: bool, output: Output) 
         for problem in found.problems:
             output.problem(problem)
         count = len(found.problems)
-        state = f"{count} problem{'s' if count > 1 else ''}" if count else "sound"
-        output.line(f"{path}: {state}; {found.tensors} quantized tensors were read")
+        state = counted(count, "problem") if count else "sound"
+        output.line(f"{path}: {state}; {counted(found.tensors, 'quantized tensor')} read")
     output.notes(found.notes)
     return 0 if found.ok else 1

@@ -1,0 +1,64 @@
+"""`qconfig inspect`."""
+
+from tests.cli.calls import call, call_json, cells
+
+
+def test_table(old_model):
+    """A line for each tensor has shape, dtype, layout and version, bytes and bits a weight."""
+    lines = call("inspect", old_model).stdout.splitlines()
+    assert cells(lines[1]) == [
+        "layers.0.up.weight",
+        "8 × 16",
+        "bfloat16",
+        "Int8TensorLayout v1",
+        "208",
+        "13.00",
+        "model.safetensors",
+    ]
+
+
+def test_no_tensors(old_model):
+    """`--no-tensors` leaves the summary."""
+    lines = call("inspect", old_model, "--no-tensors").stdout.splitlines()
+    assert lines[0].split(maxsplit=1) == ["checkpoint:", str(old_model)]
+    assert "layouts:     Int8TensorLayout v1 (1)" in lines
+
+
+def test_one_file(old_model):
+    """One safetensors file is a checkpoint, too."""
+    assert call("inspect", old_model / "model.safetensors").exit_code == 0
+
+
+def test_markdown(float_model):
+    """`--markdown` makes tables for a model card."""
+    text = call("inspect", float_model, "--markdown").stdout
+    assert "| tensor | shape | dtype | layout | bytes | bits/weight | file |\n" in text
+    assert "| norm.weight | 32 | float32 |  | 128 | 32.00 | model.safetensors |\n" in text
+
+
+def test_json_without_tensors(old_model):
+    """`--json --no-tensors` has everything but the tensors."""
+    _, document = call_json("inspect", old_model, "--no-tensors")
+    assert "tensors" not in document["result"]
+    assert document["result"]["outdated"] is True
+
+
+def test_json_and_markdown_exclude_each_other(old_model):
+    """Two forms at once are a usage error."""
+    assert call("inspect", old_model, "--json", "--markdown").exit_code == 2
+
+
+def test_a_config_is_no_checkpoint(config):
+    """A config is refused with the verb that takes it."""
+    result = call("inspect", config)
+    assert result.exit_code == 2
+    assert "qconfig validate checks a config" in result.stderr
+
+
+def test_symlinks(old_model, tmp_path):
+    """A shard that is a link to elsewhere needs --follow-symlinks."""
+    shard = old_model / "model.safetensors"
+    shard.rename(tmp_path / "elsewhere")
+    shard.symlink_to(tmp_path / "elsewhere")
+    assert call("inspect", old_model).exit_code == 3
+    assert call("inspect", old_model, "--follow-symlinks").exit_code == 0

@@ -1,0 +1,123 @@
+"""Progress of long work, and tables."""
+
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pytest
+
+from qconfig.cli import tables
+from qconfig.cli.output import Output
+from qconfig.cli.progress import lines, progress, threads
+from qconfig.cli.tables import Column, aligned, markdown, print_table
+
+OUTPUT = Output("quantize", as_json=False, quiet=False, color=None)
+
+
+def test_lines_have_bytes_and_rate():
+    """A line says what is done, of how much, and how fast; at most one in ten seconds."""
+    notes = []
+    clock = count(0, 4)
+    report = lines(notes.append, "upgrade", 8_000_000, lambda: float(next(clock)))
+    for _ in range(6):
+        report("a", 1_000_000)
+    assert notes == [
+        "upgrade: 3 MB of 8 MB (37 %), 250 kB/s",
+        "upgrade: 6 MB of 8 MB (75 %), 250 kB/s",
+    ]
+
+
+def test_lines_from_threads():
+    """Calls from several threads are all counted."""
+    notes = []
+    clock = count(0)
+    report = lines(notes.append, "upgrade", 1000, lambda: float(next(clock)))
+    with threads(4) as executor:
+        list(executor.map(lambda _: report("a", 1), range(1000)))
+    assert notes[-1].startswith("upgrade: 1 kB of 1 kB (100 %)")
+
+
+def test_quiet_has_no_progress():
+    """A quiet call has no progress at all."""
+    with progress(Output("x", as_json=False, quiet=True, color=None), "x", 1) as report:
+        assert report is None
+
+
+def test_no_bar_in_a_pipe(capsys):
+    """Short work in a pipe leaves nothing on either stream."""
+    with progress(OUTPUT, "quantize", 10) as report:
+        report("a", 10)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_on_a_terminal(capsys, monkeypatch):
+    """On a terminal a bar with bytes goes to stderr, and is gone at the end."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress(OUTPUT, "quantize", 10_000_000) as report:
+        report("a", 5_000_000)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "quantize" in err
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_threads(jobs):
+    """One job needs no executor; several get threads."""
+    with threads(jobs) as executor:
+        assert (executor is None) == (jobs == 1)
+        assert executor is None or isinstance(executor, ThreadPoolExecutor)
+
+
+COLUMNS = (Column("name"), Column("size", right=True))
+
+
+def test_aligned():
+    """Columns are aligned, and no line ends in spaces."""
+    assert aligned(COLUMNS, [["a", "1"], ["long name", "1000"], ["b", ""]]) == [
+        "name       size",
+        "a             1",
+        "long name  1000",
+        "b",
+    ]
+
+
+def test_markdown():
+    """A bar in a cell does not end the cell."""
+    assert markdown(COLUMNS, [["a|b", "1"]]) == [
+        "| name | size |",
+        "| --- | ---: |",
+        r"| a\|b | 1 |",
+    ]
+
+
+def test_a_pipe_gets_whole_cells(capsys):
+    """In a pipe nothing is cut or wrapped, however long."""
+    name = "x" * 500
+    print_table(COLUMNS, [[name, "1"]], color=None)
+    assert name in capsys.readouterr().out
+
+
+def test_a_terminal_gets_a_drawn_table(capsys, monkeypatch):
+    """On a terminal rich draws the table, and takes no markup from data."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    print_table(COLUMNS, [["[red]a[/red] :smile:", "1"]], color=False)
+    out = capsys.readouterr().out
+    assert "[red]a[/red] :smile:" in out
+    assert "─" in out
+
+
+def test_a_wide_table_is_not_folded(capsys, monkeypatch):
+    """On a terminal that is too narrow the table is plain: cells are never folded."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    print_table(COLUMNS, [["x" * 50, "1"]], color=None)
+    assert f"\n{'x' * 50}     1\n" in capsys.readouterr().out
+
+
+def test_a_long_table_is_not_drawn(capsys, monkeypatch):
+    """A table of very many rows is plain, since drawing it would take seconds."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr(tables, "_MOST_DRAWN", 1)
+    print_table(COLUMNS, [["a", "1"], ["b", "2"]], color=None)
+    assert capsys.readouterr().out == "name  size\na        1\nb        2\n"
