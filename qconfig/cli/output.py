@@ -50,8 +50,8 @@ class Output:
 
     def document(self, text: str) -> None:
         """Print a JSON text to stdout; what could steer a terminal becomes an escape of JSON."""
-        for line in text.rstrip("\n").split("\n"):
-            click.echo("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line))
+        safe = (c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+        click.echo("".join(safe).rstrip("\n"))
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
         """Print a table to stdout."""

@@ -30,8 +30,7 @@ def print_table(
     if sys.stdout.isatty() and fits and len(rows) <= _MOST_DRAWN:
         _draw(columns, rows, color=color)
         return
-    for line in lines:
-        click.echo(line)
+    click.echo("\n".join(lines))
 
 
 def aligned(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> list[str]:
