@@ -8,7 +8,7 @@ It writes what is missing and never changes what a release has fixed:
 - `tests/golden/<name>/v<n>/<case>.upgraded.json` beside every `<case>.json`, and examples for a
   version that has no case yet. Cases with a name are better: add a `<case>.json` by hand and run
   this once more.
-- What `PRODUCERS` lists besides.
+- `<case>.safetensors` and `<case>.upgraded.safetensors` beside every golden document of a layout.
 
 To remake something that no release holds yet, delete the file and run this again; before the first
 release of a version that includes its snapshot.
@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, Phase, find, settings
 
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written, unstructure
-from qconfig.versioning import Entry, registry
+from qconfig.versioning import Entry, Kind, registry
 from qconfig.versioning.released import (
     LOCK_NAME,
     Tree,
@@ -35,6 +35,7 @@ from qconfig.versioning.released import (
     writable,
 )
 from qconfig.versioning.schema import COMBINED_PATH, all_schemas, combined_schema, schema_text
+from tests.golden_checkpoints import golden_checkpoints
 from tests.strategies import documented_entries, instances
 
 ROOT = Path(__file__).parents[1]
@@ -145,7 +146,13 @@ def _examples(entry: Entry) -> Files:
         yield golden_folder(entry) / f"example_{number}.json", seen[-1].encode()
 
 
-PRODUCERS: list[Callable[[], Files]] = [schemas, snapshot, golden_documents]
+def layout_checkpoints() -> Files:
+    """Yield the golden checkpoints that are missing."""
+    layouts = [e for e in documented_entries() if e.kind is Kind.LAYOUT]
+    yield from golden_checkpoints(case for e in layouts for case in golden_cases(e))
+
+
+PRODUCERS: list[Callable[[], Files]] = [schemas, snapshot, golden_documents, layout_checkpoints]
 """What writes files; a later one may read what an earlier one wrote."""
 
 

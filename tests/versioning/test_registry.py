@@ -1,0 +1,238 @@
+"""The registry: identities, versions, steps."""
+
+import pytest
+from attrs import frozen
+
+from qconfig.configs import Int8WeightOnlyConfig
+from qconfig.errors import (
+    FieldError,
+    NewerVersionError,
+    RegistrationError,
+    UnknownNameError,
+)
+from qconfig.migrations.int8_weight_only_config import Int8WeightOnlyConfigV1
+from qconfig.versioning import Config, Entry, Kind, Registry, registry
+from qconfig.versioning.names import snake_name
+
+
+@frozen
+class SampleV1(Config):
+    """First form."""
+
+    size: int = 1
+
+
+@frozen
+class Sample(Config):
+    """Second form."""
+
+    length: int = 1
+
+
+@frozen
+class Other(Config):
+    """Another name."""
+
+
+class NoAttrs(Config):
+    """Not an attrs class."""
+
+
+def rename(old: SampleV1) -> Sample:
+    """Rename size."""
+    return Sample(old.size)
+
+
+def jump(old: SampleV1) -> Other:
+    """Cross over to another name."""
+    return Other()
+
+
+def untyped(old):
+    """Say nothing about classes."""
+
+
+@pytest.fixture
+def small():
+    """A registry of its own, with two versions of one name."""
+    own = Registry()
+    own.add("Sample", 1, Kind.CONFIG, SampleV1)
+    own.add("Sample", 2, Kind.CONFIG, Sample)
+    own.add("Other", 1, Kind.CONFIG, Other)
+    return own
+
+
+def test_newest_version_is_the_default():
+    """Without a version the newest is meant."""
+    assert registry.get("Int8WeightOnlyConfig").cls is Int8WeightOnlyConfig
+
+
+def test_unknown_name_names_the_nearest():
+    """A slip in a name gives an error with the name that was meant."""
+    with pytest.raises(UnknownNameError) as caught:
+        registry.get("Int8WeightOnlyConfg", 1)
+    assert str(caught.value) == (
+        "/type: unknown type\n"
+        "  found: 'Int8WeightOnlyConfg'\n"
+        "  expected: a registered name\n"
+        "  hint: did you mean 'Int8WeightOnlyConfig'?"
+    )
+
+
+@pytest.mark.parametrize("name", [None, 3, ["Int8WeightOnlyConfig"], {}])
+def test_name_of_another_type_is_unknown(name):
+    """A name that is no string is unknown, and nothing else happens."""
+    with pytest.raises(UnknownNameError):
+        registry.get(name)
+
+
+def test_newer_version_gives_the_supported_range():
+    """A version of the future gives its own error, with the versions that can be read."""
+    with pytest.raises(NewerVersionError) as caught:
+        registry.get("Int8WeightOnlyConfig", 99)
+    assert str(caught.value) == (
+        "/version: Int8WeightOnlyConfig version 99 is newer than this qconfig\n"
+        "  found: 99\n"
+        "  expected: Int8WeightOnlyConfig version 1 to 3\n"
+        "  hint: upgrade qconfig"
+    )
+    assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize("version", [0, -1, "2", 2.0, True])
+def test_version_is_a_positive_integer(version):
+    """A version that is no positive integer is wrong, not newer."""
+    with pytest.raises(FieldError):
+        registry.get("Int8WeightOnlyConfig", version)
+
+
+def test_class_that_is_not_registered_has_no_entry():
+    """Asking for the entry of a class that nobody registered is an error."""
+    with pytest.raises(UnknownNameError, match="class is not registered"):
+        registry.entry_of(SampleV1)
+
+
+def test_identity_is_taken_once(small):
+    """Two classes cannot have one name and version."""
+    with pytest.raises(RegistrationError) as caught:
+        small.add("Sample", 2, Kind.CONFIG, Other)
+    assert str(caught.value) == (
+        "Sample v2 cannot be registered\n"
+        "  found: 'Other'\n"
+        "  expected: a version from 1 that is not taken"
+    )
+
+
+def test_only_attrs_classes_are_registered(small):
+    """A class without attrs is refused with the cure."""
+    with pytest.raises(RegistrationError, match=r"hint: add @attrs\.frozen"):
+        small.add("NoAttrs", 1, Kind.CONFIG, NoAttrs)
+
+
+def test_step_is_found_by_its_annotations(small):
+    """A step converts an object of the class that its annotation names."""
+    small.add_step(rename, None)
+    assert small.convert(SampleV1(7)) == Sample(7)
+
+
+def test_step_exists_once(small):
+    """A second step for one edge is refused: two branches cannot both define it."""
+    small.add_step(rename, None)
+    with pytest.raises(RegistrationError, match="two steps for Sample v1 -> Sample v2"):
+        small.add_step(rename, None)
+
+
+def test_step_stays_in_one_chain(small):
+    """A step to another name is refused."""
+    with pytest.raises(RegistrationError, match="Sample v1 -> Other v1 is not an edge"):
+        small.add_step(jump, None)
+
+
+def test_step_needs_annotations(small):
+    """A step without annotations is refused."""
+    with pytest.raises(RegistrationError, match="untyped needs the form"):
+        small.add_step(untyped, None)
+
+
+def test_missing_step_is_named(small):
+    """Where no step was written, the error says which edge is missing."""
+    with pytest.raises(UnknownNameError, match="there is no step from Sample v2 to v1"):
+        small.convert(Sample(), 1)
+
+
+def test_loader_runs_once_and_late(small):
+    """What fills the registry runs before the first lookup, and only then."""
+    calls = []
+    small.on_first_use(lambda: calls.append(1))
+    assert not calls
+    small.get("Sample")
+    small.get("Sample")
+    assert calls == [1]
+
+
+def test_every_edge_has_exactly_one_step():
+    """Each version but the newest of a config or layout has its step to the next."""
+    edges = {(s.source.name, s.source.version, s.target.version) for s in registry.steps()}
+    expected = {
+        (entry.name, entry.version, entry.version + 1)
+        for entry in registry.entries()
+        if not registry.is_current(entry)
+    }
+    assert expected == {edge for edge in edges if edge[1] < edge[2]}
+
+
+def test_versions_have_no_holes():
+    """The versions of a name are 1, 2, 3, … without a gap."""
+    for name in {entry.name for entry in registry.entries()}:
+        found = [entry.version for entry in registry.versions(name)]
+        assert found == list(range(1, len(found) + 1))
+
+
+@pytest.mark.parametrize(
+    "step", list(registry.steps()), ids=lambda s: f"{s.source}-{s.target.version}"
+)
+def test_step_says_what_it_does(step):
+    """Each step has a docstring, and either is lossless or says what it drops."""
+    assert step.doc.endswith(".")
+    assert step.lossless or step.drops
+
+
+def test_retired_class_is_named_after_its_version():
+    """A class that is no longer current carries its version in its name and lies in migrations."""
+    for entry in registry.entries():
+        if not registry.is_current(entry):
+            assert entry.cls.__name__ == f"{entry.name}V{entry.version}"
+            assert entry.cls.__module__ == f"qconfig.migrations.{snake_name(entry.name)}"
+
+
+def test_convert_leaves_the_old_object_alone():
+    """An upgrade makes a new object and does not touch the old one."""
+    old = Int8WeightOnlyConfigV1(group_size=32)
+    registry.convert(old)
+    assert old == Int8WeightOnlyConfigV1(group_size=32)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("FqnToConfig", "fqn_to_config"),
+        ("Int8TensorLayout", "int8_tensor_layout"),
+        ("NVFP4TensorLayout", "nvfp4_tensor_layout"),
+        ("MXTensorLayout", "mx_tensor_layout"),
+        ("AWQConfig", "awq_config"),
+    ],
+)
+def test_file_names(name, expected):
+    """Names become folder names word by word, abbreviations in one piece."""
+    assert snake_name(name) == expected
+
+
+def test_no_two_names_share_a_folder():
+    """Schemas and golden files of two names never lie in one folder."""
+    names = {entry.name for entry in registry.entries()}
+    assert len({snake_name(name) for name in names}) == len(names)
+
+
+def test_entry_in_words():
+    """An entry shows its name and version."""
+    assert str(Entry("Sample", 2, Kind.CONFIG, Sample)) == "Sample v2"
