@@ -55,7 +55,7 @@ def verify_checkpoint(
 
     Args:
         path: a directory in Hugging Face shape, or one safetensors file.
-        strict: count stray files and tensors missing in the index as problems.
+        strict: do not even open a checkpoint with stray files or tensors missing in the index.
         follow_symlinks: accept shards that are links to files elsewhere.
 
     Raises:

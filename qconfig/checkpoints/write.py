@@ -1,7 +1,7 @@
 """Write a checkpoint: shards first, then the index, config.json last, and only then the name."""
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,19 @@ def _write_shards(
         for name in shards:
             write(name)
         return
+    jobs = [executor.submit(write, name) for name in shards]
+    try:
+        # The first failure ends the rest: what is written so far is thrown away anyway.
+        wait(jobs, return_when=FIRST_EXCEPTION)
+    finally:
+        for job in jobs:
+            job.cancel()
+        wait(jobs)
     problems: list[QconfigError] = []
-    for job in [executor.submit(write, name) for name in shards]:
-        try:
-            job.result()
-        except QconfigError as error:
+    for job in jobs:
+        error = None if job.cancelled() else job.exception()
+        if isinstance(error, QconfigError):
             problems += error.problems
+        elif error is not None:
+            raise error
     raise_problems(problems)

@@ -154,14 +154,16 @@ def test_a_rule_without_a_match_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_group_size_that_does_not_divide_is_named(tmp_path: Path) -> None:
-    """Hostile input 31: FQN, pointer, and K."""
+    """Hostile input 31: every FQN with its K, and nothing is written."""
     source = float_checkpoint(tmp_path / "float")
     config = Int8WeightOnlyConfig(granularity=PerGroup(24))
-    with pytest.raises(BuildError) as caught:
+    with pytest.raises(QconfigError) as caught:
         quantize_checkpoint(source, tmp_path / "int8", config)
-    assert "group_size does not divide the last dimension" in str(caught.value)
-    assert "layers.0" in str(caught.value)
-    assert "K = " in str(caught.value)
+    text = str(caught.value)
+    assert "group_size does not divide the last dimension" in text
+    assert [p.fqn for p in caught.value.problems] == ["layers.0.down.weight", "layers.0.up.weight"]
+    assert "a divisor of K = 32" in text
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["float"]
 
 
 def test_weights_that_are_not_finite_are_named(tmp_path: Path) -> None:
@@ -223,3 +225,15 @@ def test_one_weight_at_a_time_is_in_memory(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(builder, "build", watched)
     quantize_checkpoint(source, tmp_path / "int8", MIXED)
     assert len(alive) == 6
+
+
+def test_a_failing_shard_of_a_pool_leaves_nothing(tmp_path: Path) -> None:
+    """One bad shard among several in a pool fails the run with its tensor's name."""
+    source = float_checkpoint(tmp_path / "float", shards=3)
+    shard = source / "model-00001-of-00003.safetensors"
+    tensors = load_file(shard)
+    tensors["layers.0.up.weight"][0, 0] = float("inf")
+    save_file(tensors, shard, {"format": "pt"})
+    with ThreadPoolExecutor(2) as pool, pytest.raises(BuildError, match=r"layers\.0\.up\.weight"):
+        quantize_checkpoint(source, tmp_path / "int8", MIXED, executor=pool)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["float"]
