@@ -95,7 +95,7 @@ class DType(StrEnum):
                 "unknown dtype",
                 found=value,
                 expected="a dtype name of torch 2.13, such as 'bfloat16'",
-                hint=nearest(name, cls),
+                hint=nearest(name, [member.value for member in cls]),
             ) from None
 
     def to_torch(self) -> "torch.dtype":

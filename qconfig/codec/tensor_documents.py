@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
-from qconfig.errors import FieldError, UnknownFieldError
+from qconfig.errors import FieldError, UnknownFieldError, UnknownNameError
 from qconfig.versioning.fields import MAX_DIMENSION, MAX_RANK
 from qconfig.versioning.schema_types import Schema, describe_type, shape_schema
 
@@ -90,14 +90,18 @@ def parse_spec(data: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
 
     Raises:
         UnknownNameError: the dtype is none of torch's.
-        FieldError: the shape is not a list of at most 16 sizes from 0 to 2**48.
+        FieldError: the shape is not a list of at most 16 sizes below 2**48.
     """
     name = data.get("dtype")
     if not isinstance(name, str) or name.startswith("torch."):
         raise FieldError(
             "wrong dtype", pointer="/dtype", found=name, expected="a name such as 'int8'"
         )
-    dtype, shape = DType.parse(name), data.get("shape")
+    try:
+        dtype = DType.parse(name)
+    except UnknownNameError as error:
+        raise error.at(pointer_prefix="/dtype") from None
+    shape = data.get("shape")
     if (
         type(shape) is not list
         or len(shape) > MAX_RANK
@@ -108,7 +112,7 @@ def parse_spec(data: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
             "wrong shape",
             pointer="/shape",
             found=shape,
-            expected=f"a list of at most {MAX_RANK} sizes from 0 to 2**48",
+            expected=f"a list of at most {MAX_RANK} sizes below 2**48, and so their product",
         )
     return dtype, tuple(shape)
 
@@ -128,10 +132,13 @@ def tensor_bytes(tensor: "torch.Tensor") -> bytes:
             expected="a strided tensor with data",
         )
     plain = tensor.detach().resolve_conj().resolve_neg().cpu()
-    unsigned = _carrier(plain.dtype)
+    if not plain.numel():
+        return b""
     # Some dtypes have no copy kernel of their own; an integer view of the same width does.
-    flat = plain.view(unsigned).contiguous().reshape(-1) if plain.numel() else None
-    return b"" if flat is None else flat.view(torch.uint8).numpy().tobytes()
+    flat = plain.view(_carrier(plain.dtype)).contiguous().reshape(-1)
+    if flat.stride(0) != 1:  # one element counts as contiguous whatever its stride
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().tobytes()
 
 
 def tensor_of_bytes(raw: bytes | bytearray, dtype: DType, shape: tuple[int, ...]) -> "torch.Tensor":
@@ -140,7 +147,7 @@ def tensor_of_bytes(raw: bytes | bytearray, dtype: DType, shape: tuple[int, ...]
 
     kind = dtype.to_torch()
     if not raw:
-        return torch.empty(shape, dtype=kind)
+        return torch.empty(0, dtype=torch.uint8).view(kind).reshape(shape)
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(kind).reshape(shape)
 
 
