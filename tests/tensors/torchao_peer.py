@@ -1,0 +1,17 @@
+"""torchao 0.18, imported without its notes about kernels it was not built with."""
+
+import logging
+import warnings
+from typing import Any
+
+import pytest
+
+
+def torchao_int8() -> tuple[Any, Any]:
+    """Return torchao's Int8Tensor and its granularity module, or skip the test."""
+    logging.getLogger("torchao").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip("torchao")
+        from torchao.quantization import Int8Tensor, granularity
+    return Int8Tensor, granularity

@@ -1,0 +1,121 @@
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from qconfig.builders.base import builder_of, builders
+from qconfig.configs import Int8WeightOnlyConfig, PerGroup, PerTensor
+from qconfig.errors import UsageError
+from qconfig.testing import (
+    ConformanceFailure,
+    Subject,
+    build_checks,
+    conformance,
+    copy_checks,
+    linear_checks,
+    refusal_checks,
+)
+
+VARIANTS = [Int8WeightOnlyConfig(PerGroup(16)), Int8WeightOnlyConfig(PerTensor())]
+CHECKS = [
+    *(check for config_class in builders() for check in conformance(config_class)),
+    *(check for config in VARIANTS for check in conformance(config, dtypes=("float16",))),
+]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=str)
+def test_builders_conform(check):
+    """Every registered builder keeps every promise of the kit."""
+    check()
+
+
+def test_subject_may_be_config_class_or_builder():
+    """A config, its class and its builder give the same checks."""
+    names = [str(c) for c in conformance(Int8WeightOnlyConfig())]
+    assert [str(c) for c in conformance(Int8WeightOnlyConfig)] == names
+    assert [str(c) for c in conformance(builder_of(Int8WeightOnlyConfig()))] == names
+    assert "Int8WeightOnlyConfig-float32-linear_ranks" in names
+    assert len(names) == len(set(names))
+
+
+def test_unregistered_builders_are_refused():
+    """A builder that nobody registered has no config."""
+    with pytest.raises(UsageError, match="the builder is not registered"):
+        conformance(SimpleNamespace())
+
+
+class Loose(torch.Tensor):
+    """A quantized tensor as torch makes it by default: every operator falls through."""
+
+    def dequantize(self):
+        return self.as_subclass(torch.Tensor)
+
+
+class LooseBuilder:
+    """Gives tensors that keep no promise."""
+
+    def refusal(self, config, target):
+        return "out of order"
+
+    def layout(self, config, target):
+        return builder_of(Int8WeightOnlyConfig()).layout(config, target)
+
+    def build(self, config, weight):
+        weight.add_(1)
+        return weight.clone().as_subclass(Loose)
+
+
+class LooseSubject(Subject):
+    """A subject with that builder."""
+
+    @property
+    def builder(self):
+        return LooseBuilder()
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (build_checks.accepts_target, "refused: out of order"),
+        (build_checks.weight_untouched, "the weight was changed"),
+        (refusal_checks.unknown_operator_refused, "an unknown operator passes"),
+        (refusal_checks.mutation_refused, "zero_ neither works as promised nor raises"),
+        (refusal_checks.share_memory_refused, "share_memory_ neither works"),
+        (copy_checks.pickle_round_trip, "__tensor_flatten__"),
+    ],
+)
+def test_broken_promises_are_found(check, message):
+    """A tensor that breaks a promise fails the check that names it."""
+    subject = LooseSubject(Int8WeightOnlyConfig())
+    with pytest.raises((ConformanceFailure, AttributeError), match=message):
+        check(subject)
+
+
+def test_wrong_products_are_found(monkeypatch):
+    """A linear that is off by one part in a hundred fails."""
+    real = linear_checks.linear
+    monkeypatch.setattr(
+        linear_checks,
+        "linear",
+        lambda x, w, *b: real(x, w, *b) * (1.01 if hasattr(w, "qdata") else 1),
+    )
+    with pytest.raises(ConformanceFailure, match=r"rank 1: off by 0\.01"):
+        linear_checks.linear_ranks(Subject(Int8WeightOnlyConfig()))
+
+
+def test_plugin_in_a_foreign_project(tmp_path):
+    """With the plug-in, `conformance_check` runs once a check, for the marked config."""
+    (tmp_path / "test_mine.py").write_text(
+        "import pytest\n"
+        "from qconfig.configs import Int8WeightOnlyConfig, PerGroup\n"
+        "@pytest.mark.conformance(Int8WeightOnlyConfig(PerGroup(32)), dtypes=['bfloat16'])\n"
+        "def test_mine(conformance_check):\n"
+        "    conformance_check()\n"
+    )
+    options = ["-p", "qconfig.testing.plugin", "--strict-markers", "-q", "-k", "layout or pickle"]
+    command = [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert result.returncode == 0, result.stdout
+    assert "2 passed" in result.stdout
