@@ -42,6 +42,7 @@ import torch
 from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
 
 _PACKED_KERNEL_ROWS = 8
+_ALIGNMENT = 32
 
 
 def int8_linear(
@@ -146,6 +147,8 @@ def _packed_kernel(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor)
     exact = _per_row(scale, qdata.shape[0])
     rounded = exact.to(flat.dtype)
     flat = flat.contiguous()
+    if flat.data_ptr() % _ALIGNMENT:
+        flat = flat.clone()
     if exact.dtype == flat.dtype or torch.equal(rounded.to(exact.dtype), exact):
         return torch._weight_int8pack_mm(flat, qdata, rounded)
     stand_in = (exact * 2**-0.5).to(flat.dtype)
