@@ -136,8 +136,8 @@ def test_breaking_change_of_a_current_version():
         ),
         (
             "schemas/sample/v1.json: differs from 1.0: /properties/a: default of a changed from "
-            "1 to '1': documents that leave it out change their meaning (changed-default); make a new "
-            "version of the class instead"
+            "1 to '1': documents that leave it out change their meaning (changed-default); make "
+            "a new version of the class instead"
         ),
     ]
 

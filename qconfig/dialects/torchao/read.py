@@ -62,6 +62,7 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[QconfigError] = []
         self._places: dict[str, str] = {}
+        self._envelopes: set[str] = set()
 
     def relocated(self, problem: QconfigError) -> QconfigError:
         """Point a problem of the translated document at torchao's."""
@@ -69,7 +70,9 @@ class _Reader:
         known = pointer
         while known and known not in self._places:
             known = known.rpartition("/")[0]
-        problem.pointer = self._places.get(known, "") + pointer[len(known) :]
+        rest = pointer[len(known) :]
+        inside = "/_data" if rest and known in self._envelopes else ""
+        problem.pointer = self._places.get(known, "") + inside + rest
         return problem
 
     def config(self, data: Any, ours: str, theirs: str) -> Any:
@@ -94,6 +97,7 @@ class _Reader:
             self.problems += [p.at(pointer_prefix=theirs) for p in error.problems]
             return None
         head = {"type": entry.name, "version": entry.version}
+        self._envelopes.add(ours)
         self._places |= {
             ours: theirs,
             f"{ours}/type": f"{theirs}/_type",
@@ -198,7 +202,8 @@ class _Reader:
             raise FieldError(
                 "unknown _version", pointer="/_version", found=value["_version"], expected="1"
             )
-        self._places |= {ours: theirs, f"{ours}/type": f"{theirs}/_type"}
+        self._envelopes.add(ours)
+        self._places[f"{ours}/type"] = f"{theirs}/_type"
         if issubclass(kind, Enum):
             members = {m.value if kind is DType else m.name: m.value for m in kind}
             if not isinstance(payload, str) or payload not in members:

@@ -1,0 +1,525 @@
+"""torchao's JSON form: every release's read, and torchao 0.18 reads what is written."""
+
+import copy
+import json
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qconfig.configs import (
+    FqnToConfig,
+    Int8WeightOnlyConfig,
+    PerAxis,
+    PerGroup,
+    PerRow,
+    PerTensor,
+    Precedence,
+    Rule,
+)
+from qconfig.dialects.torchao import from_envelope, is_envelope, to_envelope
+from qconfig.dialects.torchao.forms import ALIASES, FORMS, entry_for
+from qconfig.errors import (
+    DocumentErrors,
+    FieldError,
+    MigrationError,
+    NewerVersionError,
+    QconfigError,
+    UnknownFieldError,
+    UnknownNameError,
+)
+from qconfig.migrations.fqn_to_config import FqnToConfigV1
+from qconfig.migrations.int8_weight_only_config import (
+    Int8WeightOnlyConfigV1,
+    Int8WeightOnlyConfigV2,
+)
+from qconfig.versioning import registry
+from tests.strategies import instances
+
+DATA = Path(__file__).parents[1] / "data" / "torchao_configs"
+BY_RELEASE = json.loads((DATA / "int8_by_release.json").read_text("utf-8"))
+WILD = json.loads((DATA / "wild.json").read_text("utf-8"))
+WRITTEN = [(release, case) for release, cases in BY_RELEASE.items() for case in cases]
+INT8 = "Int8WeightOnlyConfig"
+ROW = {"_type": "PerRow", "_version": 1, "_data": {"dim": -1}}
+PER_ROW = Int8WeightOnlyConfig()
+DEFAULT_AND_NONE = FqnToConfig(
+    configs={"c0": PER_ROW},
+    rules=(Rule("model.layers.0.mlp.down_proj", None),),
+    default="c0",
+    precedence=Precedence.PARAMETERS_FIRST,
+)
+EXPECTED = {
+    "default_and_none": DEFAULT_AND_NONE,
+    "weight_only": PER_ROW,
+    "weight_only_v1": PER_ROW,
+    "weight_only_v2": PER_ROW,
+    "weight_only_g32": Int8WeightOnlyConfig(PerGroup(32)),
+    "weight_only_v2_g32": Int8WeightOnlyConfig(PerGroup(32)),
+    "weight_only_v2_per_tensor": Int8WeightOnlyConfig(PerTensor()),
+}
+
+
+def envelope(name=INT8, version=2, **data):
+    """Return a document in torchao's form."""
+    return {"_type": name, "_version": version, "_data": data}
+
+
+@pytest.mark.parametrize(("release", "case"), WRITTEN)
+def test_every_release_is_read(release, case):
+    """What torchao 0.11 to 0.18 wrote means what it meant then."""
+    longest = max((key for key in EXPECTED if case.endswith(key)), key=len)
+    assert from_envelope(BY_RELEASE[release][case]) == EXPECTED[longest]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "02_artifact_policy_int8wo_v1",
+        "06_sglang_int8wo_v2",
+        "08_hf_space_flux2_patch",
+        "16_vllm_apple_qwen_image",
+    ],
+)
+def test_published_file_is_read(case):
+    """Configs as people publish them are read, wrapped or not, with or without `_data`."""
+    assert is_envelope(WILD[case])
+    assert from_envelope(WILD[case]) == PER_ROW
+
+
+@pytest.mark.parametrize(
+    ("case", "error", "pointer"),
+    [
+        ("01_torchao_docs_vllm_integration", UnknownNameError, "/quant_type/default/_type"),
+        ("03_artifact_policy_int8dyn_v1", UnknownNameError, "/_type"),
+        (
+            "09_vllm_doc_float8dyn_noversion",
+            UnknownNameError,
+            "/quantization_config/quant_type/default/_type",
+        ),
+        ("11_vllm_ascend_modulefqn", FieldError, "/quant_type/default"),
+        ("12_vllm_torchao_config_malformed", UnknownFieldError, "/group_size"),
+        ("14_converter_string_quant_type", FieldError, "/quant_type"),
+        ("17_security_payload_quantize_", UnknownNameError, "/_data/granularity/_type"),
+        ("18_security_payload_fake_dtype", UnknownNameError, "/_data/granularity/_type"),
+    ],
+)
+def test_published_file_is_refused(case, error, pointer):
+    """Other families, malformed and hostile documents are refused with the place."""
+    with pytest.raises(error) as caught:
+        from_envelope(WILD[case])
+    assert caught.value.pointer == pointer
+
+
+@pytest.mark.parametrize(
+    ("wire", "keys", "ours"),
+    [
+        (1, {"group_size", "set_inductor_config"}, 1),
+        (1, {"group_size", "granularity", "set_inductor_config"}, 2),
+        (2, {"group_size", "granularity", "set_inductor_config"}, 2),
+        (1, set(), 2),
+        (2, set(), 2),
+        (None, {"group_size", "set_inductor_config"}, 1),
+        (None, {"granularity"}, 2),
+        (None, set(), 2),
+        (1, {"nonsense"}, 2),
+    ],
+)
+def test_version_follows_from_number_and_keys(wire, keys, ours):
+    """`_version` and keys together name one of our versions; exact keys go first."""
+    assert entry_for(INT8, wire, keys).version == ours
+
+
+def test_forms_are_registered():
+    """Each form is a registered version with other fields than the forms that share its number."""
+    for name, forms in FORMS.items():
+        for form in forms:
+            assert registry.get(name, form.version)
+        for number in {n for form in forms for n in form.wire}:
+            sets = [
+                tuple(f.name for f in attrs.fields(registry.get(name, form.version).cls))
+                for form in forms
+                if number in form.wire
+            ]
+            assert len(set(sets)) == len(sets)
+    assert set(ALIASES.values()) <= set(FORMS)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"_type": INT8}, PER_ROW),
+        ({"_type": INT8, "_data": {"group_size": 64}}, Int8WeightOnlyConfig(PerGroup(64))),
+        (envelope(granularity={"_type": "PerRow"}), PER_ROW),
+        (envelope(granularity={"_type": "PerTensor"}), Int8WeightOnlyConfig(PerTensor())),
+        (envelope(granularity=None), PER_ROW),
+        (envelope(version=1, group_size=32, granularity=ROW), Int8WeightOnlyConfig(PerGroup(32))),
+        (
+            {"_type": INT8, "_data": {"version": 1, "group_size": 8}},
+            Int8WeightOnlyConfig(PerGroup(8)),
+        ),
+        (envelope("FqnToConfig", 1), FqnToConfig(precedence=Precedence.PARAMETERS_FIRST)),
+    ],
+    ids=str,
+)
+def test_incomplete_envelope(data, expected):
+    """A missing `_version` is inferred, a missing `_data` is empty, missing fields are defaults."""
+    assert from_envelope(data) == expected
+
+
+MAPPING = {"a": envelope(), "re:b.*": None}
+
+
+@pytest.mark.parametrize("name", ["AOPerModuleConfig", "ModuleFqnToConfig", "FqnToConfig"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"fqn_to_config": MAPPING},
+        {"module_fqn_to_config": MAPPING},
+        {"fqn_to_config": MAPPING, "module_fqn_to_config": MAPPING},
+        {"fqn_to_config": {}, "module_fqn_to_config": MAPPING},
+        {"fqn_to_config": MAPPING, "module_fqn_to_config": {}},
+    ],
+)
+def test_two_names_of_the_mapping(name, data):
+    """The mapping has two names; one that is empty or the same says nothing."""
+    found = from_envelope({"_type": name, "_version": 1, "_data": data})
+    assert [(rule.match, rule.use) for rule in found.rules] == [("a", "c0"), ("re:b.*", None)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"a": envelope()}, {"re:b.*": None, "a": envelope()}, {"a": envelope(), "re:b.*": False}],
+)
+def test_two_mappings_that_differ(other):
+    """Two mappings that differ, be it in their order, are refused: which one counts is a guess."""
+    data = envelope("FqnToConfig", 1, fqn_to_config=MAPPING, module_fqn_to_config=other)
+    with pytest.raises(FieldError) as caught:
+        from_envelope(data)
+    assert str(caught.value) == (
+        "/_data/module_fqn_to_config: module_fqn_to_config and fqn_to_config differ\n"
+        "  expected: one of them, or the same entries in the same order\n"
+        "  hint: delete module_fqn_to_config"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "text"),
+    [
+        (
+            envelope(version=99),
+            NewerVersionError,
+            (
+                "/_version: Int8WeightOnlyConfig _version 99 is newer than this qconfig\n"
+                "  found: 99\n  expected: Int8WeightOnlyConfig _version 1 to 2\n  hint: upgrade qconfig"
+            ),
+        ),
+        (
+            envelope(version="2"),
+            FieldError,
+            (
+                "/_version: _version must be an integer\n  found: '2'\n"
+                "  expected: Int8WeightOnlyConfig _version 1 to 2"
+            ),
+        ),
+        (
+            envelope(version=True),
+            FieldError,
+            (
+                "/_version: _version must be an integer\n  found: True\n"
+                "  expected: Int8WeightOnlyConfig _version 1 to 2"
+            ),
+        ),
+        (
+            envelope(version=0),
+            FieldError,
+            (
+                "/_version: unknown _version\n  found: 0\n"
+                "  expected: Int8WeightOnlyConfig _version 1 to 2"
+            ),
+        ),
+        (
+            envelope("Int8WeightOnlyConfg"),
+            UnknownNameError,
+            (
+                "/_type: unknown torchao config\n  found: 'Int8WeightOnlyConfg'\n"
+                "  expected: one of AOPerModuleConfig, FqnToConfig, Int8WeightOnlyConfig, "
+                "ModuleFqnToConfig\n  hint: did you mean 'Int8WeightOnlyConfig'?"
+            ),
+        ),
+        (
+            envelope("torchao.quantization.Int8WeightOnlyConfig"),
+            UnknownNameError,
+            (
+                "/_type: unknown torchao config\n"
+                "  found: 'torchao.quantization.Int8WeightOnlyConfig'\n"
+                "  expected: one of AOPerModuleConfig, FqnToConfig, Int8WeightOnlyConfig, "
+                "ModuleFqnToConfig\n  hint: did you mean 'Int8WeightOnlyConfig'?"
+            ),
+        ),
+        (
+            envelope(new_field=1),
+            UnknownFieldError,
+            (
+                "/_data/new_field: unknown field\n  found: 'new_field'\n"
+                "  expected: a field of Int8WeightOnlyConfig v2: group_size, granularity, "
+                "set_inductor_config"
+            ),
+        ),
+        (
+            envelope(group_size="32"),
+            FieldError,
+            "/_data/group_size: wrong type\n  found: '32'\n  expected: an integer",
+        ),
+        (
+            envelope(granularity={"_type": "PerGroup", "_data": {"group_size": 0}}),
+            FieldError,
+            (
+                "/_data/granularity/_data/group_size: group_size is out of range\n"
+                "  found: 0\n  expected: at least 1"
+            ),
+        ),
+        (
+            envelope(granularity={"_type": "PerGroup"}),
+            FieldError,
+            (
+                "/_data/granularity/_data/group_size: missing field\n"
+                "  expected: a field of PerGroup v1"
+            ),
+        ),
+        (
+            envelope(granularity={"type": "PerRow"}),
+            FieldError,
+            (
+                "/_data/granularity: not a torchao config\n  found: {'type': 'PerRow'}\n"
+                '  expected: {"_type": …, "_version": …, "_data": {…}}'
+            ),
+        ),
+        (
+            envelope(granularity={"_type": "PerRow", "_version": 2}),
+            FieldError,
+            "/_data/granularity/_version: unknown _version\n  found: 2\n  expected: 1",
+        ),
+        (
+            envelope() | {"_data": []},
+            FieldError,
+            "/_data: _data is not an object\n  found: []\n  expected: an object",
+        ),
+        (
+            envelope(version=2) | {"_data": {"version": 1}},
+            FieldError,
+            "/_data/version: two versions\n  found: 1",
+        ),
+        (
+            envelope("FqnToConfig", 1, fqn_to_config={"a/b": envelope(version=99)}),
+            NewerVersionError,
+            (
+                "/_data/fqn_to_config/a~1b/_version: Int8WeightOnlyConfig _version 99 is newer "
+                "than this qconfig\n  found: 99\n  expected: Int8WeightOnlyConfig _version 1 to 2\n"
+                "  hint: upgrade qconfig"
+            ),
+        ),
+        (
+            envelope("FqnToConfig", 1, module_fqn_to_config={"a": envelope("FqnToConfig", 1)}),
+            FieldError,
+            "/_data/module_fqn_to_config/a: FqnToConfig cannot contain another",
+        ),
+        (
+            {"quant_method": "torchao", "quant_type": "int8wo"},
+            FieldError,
+            (
+                "/quant_type: quant_type is the name of a function\n  found: 'int8wo'\n"
+                '  expected: {"default": {"_type": …, "_version": …, "_data": {…}}}\n'
+                "  hint: write the config that the function made"
+            ),
+        ),
+        (
+            {"quant_method": "gptq", "quant_type": {"default": envelope()}},
+            FieldError,
+            "/quant_method: another quantization method\n  found: 'gptq'\n  expected: torchao",
+        ),
+        (
+            {"quant_type": {"default": envelope()}, "modules_to_not_convert": ["lm_head"]},
+            FieldError,
+            (
+                "/modules_to_not_convert: a config cannot carry modules_to_not_convert\n"
+                "  found: ['lm_head']\n  expected: null, false, empty or absent\n"
+                "  hint: write an FqnToConfig with null for these modules"
+            ),
+        ),
+    ],
+    ids=lambda v: None if isinstance(v, type) else str(v)[:50],
+)
+def test_error_text(data, error, text):
+    """Each error leads into torchao's document and says what is allowed there."""
+    with pytest.raises(error) as caught:
+        from_envelope(data)
+    assert str(caught.value) == text
+
+
+def test_all_problems_at_once():
+    """Problems of several entries are collected, whoever finds them."""
+    data = envelope("FqnToConfig", 1, fqn_to_config={"a": envelope("No"), "b": envelope("Nope")})
+    with pytest.raises(DocumentErrors) as caught:
+        from_envelope(data)
+    assert [p.pointer for p in caught.value.problems] == [
+        "/_data/fqn_to_config/a/_type",
+        "/_data/fqn_to_config/b/_type",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["to_nf4", "quantize_", "os.system", "torch.dtype", "__class__", "torchao.core", 3, None, []],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_no_name_is_looked_up(name, nested):
+    """A name in the data is compared with the few that its place allows, and never imported."""
+    bad = {"_type": name, "_version": 1, "_data": {"tensor": 1}}
+    modules = set(sys.modules)
+    with pytest.raises(QconfigError):
+        from_envelope(envelope(granularity=bad) if nested else bad)
+    assert not [m for m in set(sys.modules) - modules if not m.startswith("qconfig")]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (envelope(), True),
+        ({"quant_type": {"default": envelope()}}, True),
+        ({"quantization_config": {"quant_method": "torchao"}}, True),
+        ({"quantization_config": {"quant_method": "qconfig"}}, False),
+        ({"type": INT8, "version": 3}, False),
+        ({}, False),
+        ([], False),
+        (None, False),
+    ],
+    ids=str,
+)
+def test_form_is_recognised(data, expected):
+    """Torchao's form is told from ours by its keys."""
+    assert is_envelope(data) is expected
+
+
+def test_document_is_not_changed():
+    """Reading leaves the document as it was."""
+    data = BY_RELEASE["0.18.0"]["FqnToConfig_default_and_none"]
+    before = copy.deepcopy(data)
+    from_envelope(data)
+    assert data == before
+
+
+def test_what_is_written():
+    """A config is written with torchao's `_version`, and group_size as granularity."""
+    assert to_envelope(Int8WeightOnlyConfigV1(group_size=32)) == envelope(
+        group_size=None,
+        granularity={"_type": "PerGroup", "_version": 1, "_data": {"group_size": 32}},
+        set_inductor_config=True,
+    )
+
+
+@pytest.mark.parametrize("case", BY_RELEASE["0.18.0"])
+def test_torchaos_own_text_comes_back(case):
+    """What torchao 0.18 wrote is written again in the same words."""
+    data = BY_RELEASE["0.18.0"][case]
+    assert to_envelope(from_envelope(data)) == data
+
+
+@pytest.mark.parametrize(
+    ("config", "pointer"),
+    [
+        (Int8WeightOnlyConfig(PerAxis(0)), "/granularity"),
+        (FqnToConfig(rules=(Rule("a", None, modules=("Linear",)),)), "/rules/0/modules"),
+        (FqnToConfig(fused=(("q", "k"),)), "/fused"),
+        (FqnToConfig(rules=(Rule("_default", None),)), "/rules/0/match"),
+        (
+            FqnToConfig(
+                configs={"a": Int8WeightOnlyConfig(PerAxis(0))},
+                rules=(Rule("x", "a"),),
+                precedence=Precedence.PARAMETERS_FIRST,
+            ),
+            "/fqn_to_config/x/granularity",
+        ),
+    ],
+    ids=str,
+)
+def test_what_torchao_cannot_say(config, pointer):
+    """What torchao has no words for is refused with the field."""
+    with pytest.raises(MigrationError) as caught:
+        to_envelope(config)
+    assert caught.value.pointer == pointer
+
+
+def test_config_that_torchao_does_not_have():
+    """A config of another family has no form of torchao's."""
+
+    class Ours(Int8WeightOnlyConfig):
+        pass
+
+    with pytest.raises(UnknownNameError):
+        to_envelope(Ours())
+
+
+@given(st.data())
+def test_round_trip_of_int8(data):
+    """Any int8 config that torchao can say comes back the same."""
+    config = data.draw(instances(registry.get(INT8)))
+    if not isinstance(config.granularity, PerAxis):
+        assert from_envelope(to_envelope(config)) == config
+
+
+@pytest.fixture(scope="module")
+def torchao():
+    """The peer's reader and its classes; skips where torchao is not installed."""
+    core = pytest.importorskip("torchao.core.config")
+    quantization = pytest.importorskip("torchao.quantization")
+    return core, quantization
+
+
+@pytest.mark.parametrize(
+    ("config", "granularity"),
+    [
+        (PER_ROW, "PerRow(dim=-1)"),
+        (Int8WeightOnlyConfig(PerRow(0)), "PerRow(dim=0)"),
+        (Int8WeightOnlyConfig(PerTensor()), "PerTensor()"),
+        (Int8WeightOnlyConfig(PerGroup(32), set_inductor_config=False), "PerGroup(group_size=32)"),
+        (Int8WeightOnlyConfigV1(64), "PerGroup(group_size=64)"),
+        (Int8WeightOnlyConfigV2(group_size=64), "PerGroup(group_size=64)"),
+        (Int8WeightOnlyConfigV2(granularity=None), "PerRow(dim=-1)"),
+    ],
+    ids=str,
+)
+def test_torchao_reads_int8(torchao, config, granularity):
+    """Torchao 0.18 reads an int8 config without a warning, and sees the same fields."""
+    core, _ = torchao
+    found = core.config_from_dict(json.loads(json.dumps(to_envelope(config))))
+    assert type(found).__name__ == INT8
+    assert (found.version, found.group_size) == (2, None)
+    assert repr(found.granularity) == granularity
+    assert found.set_inductor_config is config.set_inductor_config
+    assert from_envelope(core.config_to_dict(found)) == registry.convert(config)
+
+
+def test_torchao_reads_a_mapping(torchao):
+    """Torchao 0.18 reads a mapping with its entries in their order."""
+    core, _ = torchao
+    mapping = FqnToConfigV1(
+        {"lm_head": None, "re:.*q_proj": Int8WeightOnlyConfig(PerGroup(8)), "b.weight": PER_ROW}
+    )
+    found = core.config_from_dict(json.loads(json.dumps(to_envelope(mapping))))
+    assert list(found.fqn_to_config) == ["lm_head", "re:.*q_proj", "b.weight"]
+    assert found.fqn_to_config["lm_head"] is None
+    assert found.fqn_to_config["re:.*q_proj"].granularity.group_size == 8
+    assert found.fqn_to_config == found.module_fqn_to_config
+    assert from_envelope(core.config_to_dict(found)) == registry.convert(mapping)
+
+
+@pytest.mark.filterwarnings("ignore:Config Deprecation")
+def test_torchao_reads_a_default(torchao):
+    """Torchao 0.18 reads `_default`, of which it warns."""
+    core, _ = torchao
+    found = core.config_from_dict(to_envelope(DEFAULT_AND_NONE))
+    assert found.fqn_to_config["_default"].granularity.dim == -1
