@@ -7,29 +7,23 @@ else the first that matches the module (`parameters_first`, as torchao documents
 other module classes than the target's does not apply; a rule that says null ends the search.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from qconfig.builders.base import Target
-from qconfig.configs.fqn_to_config import FqnToConfig, Precedence
+from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.errors import QconfigError, RuleError, raise_problems
-from qconfig.rules.assignment import Assignment, Decision, How
+from qconfig.rules.assignment import Assignment
 from qconfig.rules.lint import check_rules
+from qconfig.rules.matching_pass import Candidate, MatchingPass, admits
 from qconfig.rules.patterns import compile_pattern, is_exact
-from qconfig.rules.segment_index import SegmentIndex
+from qconfig.rules.segment_index import SegmentIndex, count_segments
 
 MAX_NAME = 512
-
-_NOTHING = Decision(None, How.NONE, None)
-_NO_PATTERN = 1 << 60
 
 
 class RuleSet:
     """Rules that are ready to be matched; patterns are compiled when a name first needs them.
-
-    Attributes:
-        config: the rules.
-        exact: numbers of the rules for each exact name, ascending.
-        patterns: what the other rules match, by number.
 
     Raises:
         RuleError: a pattern that cannot be compiled or can run away (all of them at once).
@@ -38,36 +32,25 @@ class RuleSet:
     def __init__(self, config: FqnToConfig) -> None:
         raise_problems(check_rules(config))
         self.config = config
-        self.exact: dict[str, list[int]] = {}
-        self.patterns: dict[int, str] = {}
+        self._exact: dict[str, list[int]] = {}
+        self._patterns: dict[int, str] = {}
         for i, rule in enumerate(config.rules):
             if is_exact(rule.match):
-                self.exact.setdefault(rule.match, []).append(i)
+                self._exact.setdefault(rule.match, []).append(i)
             else:
-                self.patterns[i] = rule.match
+                self._patterns[i] = rule.match
         self._limits = tuple(frozenset(rule.modules) for rule in config.rules)
         self._compiled: dict[int, Callable[[str], object]] = {}
 
     def applies(self, number: int, target: Target) -> bool:
         """Return whether the module classes of a rule admit the target."""
-        limit = self._limits[number]
-        return not limit or not limit.isdisjoint(target.module_classes)
+        return admits(self._limits[number], target)
 
     def matches(self, number: int, name: str) -> bool:
         """Return whether a rule matches a name, whatever its module classes."""
-        match = self.patterns.get(number)
-        if match is None:
-            return self.config.rules[number].match == name
-        fullmatch = self._compiled.get(number)
-        if fullmatch is None:
-            fullmatch = compile_pattern(match, f"/rules/{number}/match").fullmatch
-            self._compiled[number] = fullmatch
-        return fullmatch(name) is not None
-
-    def reached_by_default(self, target: Target) -> bool:
-        """Return whether the default reaches a target that no rule matches."""
-        classes = self.config.default_modules
-        return self.config.default is not None and any(c in classes for c in target.module_classes)
+        if number in self._patterns:
+            return self._fullmatch(number)(name) is not None
+        return self.config.rules[number].match == name
 
     def assign(self, targets: Iterable[Target]) -> Assignment:
         """Decide about every target.
@@ -80,114 +63,55 @@ class RuleSet:
         """
         targets = tuple(targets)
         raise_problems(_too_long(targets))
-        decisions = tuple(_Pass(self, targets).decide())
+        counts = count_segments(target.fqn for target in targets)
+        index = self._index(self._patterns, counts)
+        one_pass = MatchingPass(self.config, self._exact, self._limits, index)
+        decisions = tuple(one_pass.decide(targets))
         hits = [0] * len(self.config.rules)
         for decision in decisions:
             if decision.rule is not None:
                 hits[decision.rule] += 1
-        idle = [i for i, n in enumerate(hits) if not n]
-        beaten = self._matching(idle, targets)
+        idle = [i for i, count in enumerate(hits) if not count]
+        beaten = self._matching(idle, counts, targets) if idle else frozenset()
+        rules = self.config.rules
         return Assignment(
             targets=targets,
             decisions=decisions,
             hits=tuple(hits),
-            unmatched=tuple(
-                i for i in idle if i not in beaten and not self.config.rules[i].optional
-            ),
+            unmatched=tuple(i for i in idle if i not in beaten and not rules[i].optional),
             shadowed=tuple(i for i in idle if i in beaten),
         )
 
-    def index(self, numbers: Iterable[int], targets: Iterable[Target]) -> SegmentIndex:
-        """Return an index of those of the rules that are patterns, for the names of targets."""
-        patterns = {i: self.patterns[i] for i in numbers if i in self.patterns}
-        return SegmentIndex(patterns, ["", *(target.fqn for target in targets)])
+    def _index(self, numbers: Iterable[int], counts: Counter[str]) -> SegmentIndex[Candidate]:
+        patterns = {i: self._patterns[i] for i in numbers if i in self._patterns}
+        return SegmentIndex(patterns, counts, self._candidate)
 
-    def _matching(self, numbers: list[int], targets: tuple[Target, ...]) -> set[int]:
+    def _candidate(self, number: int) -> Candidate:
+        return number, self._fullmatch(number), self._limits[number]
+
+    def _fullmatch(self, number: int) -> Callable[[str], object]:
+        fullmatch = self._compiled.get(number)
+        if fullmatch is None:
+            pointer = f"/rules/{number}/match"
+            fullmatch = compile_pattern(self._patterns[number], pointer).fullmatch
+            self._compiled[number] = fullmatch
+        return fullmatch
+
+    def _matching(
+        self, numbers: Iterable[int], counts: Counter[str], targets: Iterable[Target]
+    ) -> set[int]:
         """Return those of the rules that match and admit a target, whoever won it."""
         found: set[int] = set()
-        if not numbers:
-            return found
-        index = self.index(numbers, targets)
-        exact = set(numbers).difference(self.patterns)
+        index = self._index(numbers, counts)
         for target in targets:
-            for name in (target.fqn, target.module):
-                candidates = [i for i in self.exact.get(name, ()) if i in exact]
-                candidates += index.candidates(name)
-                found.update(
-                    i
-                    for i in candidates
-                    if i not in found and self.applies(i, target) and self.matches(i, name)
-                )
+            module, _, parameter = target.fqn.rpartition(".")
+            key = index.key(module)
+            for name, own in ((target.fqn, index.extended(key, parameter)), (module, key)):
+                found.update(i for i in self._exact.get(name, ()) if self.applies(i, target))
+                for number, fullmatch, limit in index.candidates(own):
+                    if number not in found and admits(limit, target) and fullmatch(name):
+                        found.add(number)
         return found
-
-
-class _Pass:
-    """One pass over targets, with what it remembers."""
-
-    def __init__(self, rules: RuleSet, targets: tuple[Target, ...]) -> None:
-        self._rules = rules
-        self._targets = targets
-        self._index = rules.index(rules.patterns, targets)
-        self._declared = rules.config.precedence is Precedence.DECLARED
-        self._modules: dict[tuple[str, tuple[str, ...]], tuple[Decision | None, int]] = {}
-        self._decisions: dict[tuple[int, How], Decision] = {}
-        default = rules.config.default
-        self._default = Decision(None, How.DEFAULT, default)
-
-    def decide(self) -> Iterable[Decision]:
-        """Yield the decision about each target."""
-        exact, modules = self._rules.exact, self._modules
-        for target in self._targets:
-            fqn = target.fqn
-            if fqn in exact:
-                number = self._first_exact(fqn, target)
-                if number is not None:
-                    yield self._decision(number, How.EXACT_PARAMETER)
-                    continue
-            key = (fqn.rpartition(".")[0], target.module_classes)
-            known = modules.get(key)
-            if known is None:
-                known = modules[key] = self._about_module(target)
-            decision, by_module = known
-            yield decision or self._by_pattern(target, by_module)
-
-    def _about_module(self, target: Target) -> tuple[Decision | None, int]:
-        """Return the decision by the module's exact name, and the first pattern that matches it."""
-        module = target.module
-        number = self._first_exact(module, target)
-        if number is not None:
-            return self._decision(number, How.EXACT_MODULE), _NO_PATTERN
-        return None, self._first_pattern(module, target, _NO_PATTERN)
-
-    def _by_pattern(self, target: Target, by_module: int) -> Decision:
-        stop = by_module if self._declared else _NO_PATTERN
-        by_parameter = self._first_pattern(target.fqn, target, stop)
-        if by_parameter != _NO_PATTERN:
-            return self._decision(by_parameter, How.PARAMETER_PATTERN)
-        if by_module != _NO_PATTERN:
-            return self._decision(by_module, How.MODULE_PATTERN)
-        return self._default if self._rules.reached_by_default(target) else _NOTHING
-
-    def _first_exact(self, name: str, target: Target) -> int | None:
-        numbers = self._rules.exact.get(name, ())
-        return next((i for i in numbers if self._rules.applies(i, target)), None)
-
-    def _first_pattern(self, name: str, target: Target, stop: int) -> int:
-        """Return the first pattern up to number `stop` that matches and admits the target."""
-        rules = self._rules
-        for number in self._index.candidates(name):
-            if number > stop:
-                break
-            if rules.applies(number, target) and rules.matches(number, name):
-                return number
-        return _NO_PATTERN
-
-    def _decision(self, number: int, how: How) -> Decision:
-        known = self._decisions.get((number, how))
-        if known is None:
-            config = self._rules.config.rules[number].use
-            known = self._decisions[number, how] = Decision(number, how, config)
-        return known
 
 
 def _too_long(targets: Iterable[Target]) -> list[QconfigError]:

@@ -5,41 +5,70 @@ names at hand, that satisfy it. A name then meets only the patterns filed under 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Generic, TypeVar
 
 from qconfig.rules.patterns import expression
 from qconfig.rules.regex_tree import parse
 from qconfig.rules.requirements import Piece, Requirement, requirements
 
+T = TypeVar("T")
+Key = tuple[str, ...]
 
-class SegmentIndex:
-    """Candidates among patterns for names drawn from a known set.
+
+@lru_cache(maxsize=4096)
+def _required(match: str) -> tuple[Requirement, ...]:
+    return tuple(requirements(parse(expression(match))))
+
+
+def count_segments(fqns: Iterable[str]) -> Counter[str]:
+    """Return how often each segment occurs in names of parameters and in those of their modules."""
+    counts = Counter(".".join(fqns).split("."))
+    counts[""] += 1  # the name of the root
+    return counts
+
+
+class SegmentIndex(Generic[T]):
+    """Candidates among patterns for the names of parameters, and of their modules.
 
     Args:
         patterns: `match` of rules by their number.
-        names: every name that will be asked for.
+        counts: how often each segment occurs in the names, see `count_segments`.
+        prepare: makes of a pattern's number what `candidates` returns for it.
     """
 
-    def __init__(self, patterns: dict[int, str], names: Iterable[str]) -> None:
-        self._counts = Counter(segment for name in names for segment in name.split("."))
+    def __init__(
+        self, patterns: Mapping[int, str], counts: Counter[str], prepare: Callable[[int], T]
+    ) -> None:
+        self._counts = counts
+        self._prepare = prepare
         self._fitting: dict[Piece, tuple[list[str], int]] = {}
         self._filed: dict[str, list[int]] = {}
         self._always: list[int] = []
-        self._known: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._known: dict[Key, tuple[T, ...]] = {}
         for number, match in patterns.items():
-            self._file(number, requirements(parse(expression(match))))
+            self._file(number, _required(match))
 
-    def candidates(self, name: str) -> Sequence[int]:
-        """Return the numbers of the patterns that may match `name`, ascending."""
+    def key(self, name: str) -> Key:
+        """Return those segments of a name under which patterns are filed."""
         filed = self._filed
-        key = tuple([s for s in name.split(".") if s in filed])
+        return tuple([s for s in name.split(".") if s in filed])
+
+    def extended(self, key: Key, segment: str) -> Key:
+        """Return the key of a name with one more segment."""
+        return (*key, segment) if segment in self._filed else key
+
+    def candidates(self, key: Key) -> tuple[T, ...]:
+        """Return what was prepared for the patterns that may match a name, by their number."""
         known = self._known.get(key)
         if known is None:
-            numbers = {number for segment in key for number in filed[segment]}
-            known = self._known[key] = tuple(sorted(numbers.union(self._always)))
+            numbers = {number for segment in key for number in self._filed[segment]}
+            ascending = sorted(numbers.union(self._always))
+            known = self._known[key] = tuple([self._prepare(number) for number in ascending])
         return known
 
-    def _file(self, number: int, required: list[Requirement]) -> None:
+    def _file(self, number: int, required: Iterable[Requirement]) -> None:
         best: set[str] | None = None
         least = self._counts.total()
         for requirement in required:

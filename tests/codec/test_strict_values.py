@@ -21,8 +21,10 @@ def test_hook_is_ours(kind):
 
 @pytest.mark.parametrize(
     ("kind", "value"),
-    [(int, "32"), (int, True), (int, 1.0), (bool, 1), (str, 1), (float, "1"), (float, True)]
-    + [(Precedence, "x"), (DType, "float33"), (DType, None), (NoneType, 0)],
+    [
+        *((int, "32"), (int, True), (int, 1.0), (bool, 1), (str, 1), (float, "1"), (float, True)),
+        *((Precedence, "x"), (DType, "float33"), (DType, None), (NoneType, 0)),
+    ],
 )
 def test_no_coercion(kind, value):
     """A value of another JSON type, or an unknown member of an enum, is refused."""

