@@ -17,9 +17,11 @@ release of a version that includes its snapshot.
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis.errors import NoSuchExample
 
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written, unstructure
@@ -133,16 +135,12 @@ def _examples(entry: Entry) -> Files:
 
     for number in range(EXAMPLES):
         # Longer texts set more of the optional fields.
-        least = 0 if not seen else len(max(seen, key=len)) + 1
+        least = 1 + max(map(len, seen), default=0)
+        longer = instances(entry).map(text_of).filter(partial(_is_longer, least))
         try:
-            value = find(
-                instances(entry),
-                lambda v, least=least: len(text_of(v)) >= least,
-                settings=quick,
-            )
-        except Exception:  # noqa: BLE001 - hypothesis has several words for "none found"
+            seen.append(find(longer, bool, settings=quick))
+        except NoSuchExample:
             return
-        seen.append(text_of(value))
         yield golden_folder(entry) / f"example_{number}.json", seen[-1].encode()
 
 
@@ -150,6 +148,10 @@ def layout_checkpoints() -> Files:
     """Yield the golden checkpoints that are missing."""
     layouts = [e for e in documented_entries() if e.kind is Kind.LAYOUT]
     yield from golden_checkpoints(case for e in layouts for case in golden_cases(e))
+
+
+def _is_longer(least: int, text: str) -> bool:
+    return len(text) >= least
 
 
 PRODUCERS: list[Callable[[], Files]] = [schemas, snapshot, golden_documents, layout_checkpoints]

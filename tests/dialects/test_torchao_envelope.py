@@ -214,7 +214,8 @@ def test_two_mappings_that_differ(other):
             NewerVersionError,
             (
                 "/_version: Int8WeightOnlyConfig _version 99 is newer than this qconfig\n"
-                "  found: 99\n  expected: Int8WeightOnlyConfig _version 1 to 2\n  hint: upgrade qconfig"
+                "  found: 99\n  expected: Int8WeightOnlyConfig _version 1 to 2\n"
+                "  hint: upgrade qconfig"
             ),
         ),
         (

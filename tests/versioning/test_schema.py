@@ -317,7 +317,7 @@ def test_two_types_of_one_name():
         """A config with two enums of one name."""
 
         first: Color = attribute("A.")
-        second: twin = attribute("B.")  # type: ignore[valid-type]
+        second: twin = attribute("B.")
 
     with pytest.raises(RegistrationError, match="two types are called Color"):
         schema_of(Entry("Twins", 1, Kind.CONFIG, Twins))
