@@ -1,5 +1,6 @@
 """Check at construction that a field's value has the type its annotation says."""
 
+from collections.abc import Callable
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -7,6 +8,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 import attrs
 
 from qconfig.errors import FieldError
+
+Check = Callable[[Any], bool]
+
+_SEQUENCES = (list, tuple)
+_EXACT = (bool, int, str, NoneType)
 
 
 class FieldCheck:
@@ -16,17 +22,19 @@ class FieldCheck:
         check_bounds: called with value and name where the field has bounds.
     """
 
-    __slots__ = ("_check_bounds", "_exact")
+    __slots__ = ("_check_bounds", "_conforms", "_kind")
 
     def __init__(self, check_bounds: Any) -> None:
         self._check_bounds = check_bounds
-        self._exact: frozenset[type] | None = None
+        self._kind: Any = NoneType
+        self._conforms: Check = _is_none
 
     def __call__(self, _: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
         """Raise FieldError where the value has another type or breaks a bound."""
-        if self._exact is None:
-            self._exact = _exact_types(field.type)
-        if type(value) not in self._exact and not conforms(value, field.type):
+        if field.type is not self._kind:
+            # Annotations may be strings until somebody asks attrs to resolve them.
+            self._conforms, self._kind = type_check(field.type), field.type
+        if not self._conforms(value):
             raise FieldError(
                 f"{field.name} has a wrong type",
                 pointer=f"/{field.name}",
@@ -37,47 +45,58 @@ class FieldCheck:
             self._check_bounds(value, field.name)
 
 
+def _is_none(value: Any) -> bool:
+    return value is None
+
+
 def tupled(value: Any) -> Any:
     """Return lists as tuples, at every depth; anything else stays as it is."""
-    if isinstance(value, list | tuple) and (type(value) is not tuple or _has_list(value)):
+    if isinstance(value, _SEQUENCES) and (type(value) is not tuple or _has_sequence(value)):
         return tuple(map(tupled, value))
     return value
 
 
-def _has_list(value: tuple[Any, ...]) -> bool:
-    return any(isinstance(item, list | tuple) for item in value)
+def _has_sequence(value: tuple[Any, ...]) -> bool:
+    return any(isinstance(item, _SEQUENCES) for item in value)
 
 
-def _exact_types(kind: Any) -> frozenset[type]:
-    """Return the types whose values need no look inside."""
-    options = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    plain = {o for o in options if isinstance(o, type) and get_origin(o) is None}
-    return frozenset(plain | ({int} if float in plain else set()))
-
-
-def conforms(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a type as annotations write it; bool is not int."""
+def type_check(kind: Any) -> Check:
+    """Return a test whether a value is of a type as annotations write it; bool is not int."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return any(conforms(value, option) for option in args)
-    if origin is not None:
-        return _fits_container(value, origin, args)
-    if kind in (bool, int, str, NoneType):
-        return type(value) is kind
-    if kind is float:
-        return type(value) in (float, int)
-    # A name that has not been resolved yet says nothing.
-    return isinstance(value, kind) if isinstance(kind, type) else True
-
-
-def _fits_container(value: Any, origin: Any, args: tuple[Any, ...]) -> bool:
+        return _union_check(args)
     if origin is Literal:
-        return any(value == a and type(value) is type(a) for a in args)
-    if not isinstance(value, origin):
-        return False
+        return lambda value: any(value == a and type(value) is type(a) for a in args)
+    if origin is tuple:
+        item = type_check(args[0])
+        return lambda value: isinstance(value, tuple) and all(map(item, value))
     if origin is dict:
-        return all(isinstance(k, str) and conforms(item, args[1]) for k, item in value.items())
-    return all(conforms(item, args[0]) for item in value)
+        item = type_check(args[1])
+        return lambda value: (
+            isinstance(value, dict) and all(map(_is_str, value)) and all(map(item, value.values()))
+        )
+    return _class_check(kind)
+
+
+def _class_check(kind: Any) -> Check:
+    if kind in _EXACT:
+        return lambda value: type(value) is kind
+    if kind is float:
+        return lambda value: type(value) in (float, int)
+    if isinstance(kind, type):
+        return lambda value: isinstance(value, kind)
+    return lambda _: True  # a name that has not been resolved yet says nothing
+
+
+def _union_check(args: tuple[Any, ...]) -> Check:
+    # A set of exact classes answers for nearly every value; subclasses and containers come second.
+    exact = frozenset(arg for arg in args if isinstance(arg, type) and get_origin(arg) is None)
+    checks = [type_check(arg) for arg in args]
+    return lambda value: type(value) in exact or any(check(value) for check in checks)
+
+
+def _is_str(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def type_name(kind: Any) -> str:

@@ -6,6 +6,7 @@ the few that its place allows. torchao itself looks it up in its modules, and ca
 
 from collections.abc import Mapping
 from enum import Enum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -145,7 +146,7 @@ class _Reader:
         theirs: str,
         aliases: Mapping[str, str],
     ) -> dict[str, Any]:
-        kinds = {f.name: f.type for f in attrs.fields(attrs.resolve_types(cls))}
+        kinds = _kinds(cls)
         translated = {}
         for key, value in payload.items():
             name = aliases.get(key, key)
@@ -222,10 +223,17 @@ class _Reader:
         return {"type": name} | self._fields(kind, payload, ours, f"{theirs}/_data", {})
 
 
+@cache
+def _kinds(cls: type) -> dict[str, Any]:
+    return {f.name: f.type for f in attrs.fields(attrs.resolve_types(cls))}
+
+
+@cache
 def _options(kind: Any) -> tuple[Any, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
+@cache
 def _wire_name(kind: type) -> str:
     if kind is DType:
         return _DTYPE
