@@ -15,6 +15,7 @@ import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -97,6 +98,23 @@ def torchao_matching(targets: list[Target], patterns: list[str]) -> None:
             quant_api._fqn_to_config_handler(module, name, config)
 
 
+def match(config: FqnToConfig, targets: list[Target]) -> None:
+    """Check, compile, index and match, as a plan does."""
+    RuleSet(config).assign(targets)
+
+
+def read(text: str) -> None:
+    """Take JSON text to a config whose rules are checked."""
+    check_rules(structure_any(strict_json.loads(text)))
+
+
+def torchao_read(text: str) -> None:
+    """Take JSON text to torchao's config."""
+    from torchao.core.config import config_from_dict
+
+    config_from_dict(json.loads(text))
+
+
 def bench_matching() -> None:
     """Print matching times for growing numbers of names."""
     print("| rules | names | qconfig s | us a name | torchao s (scaled) | ratio |")
@@ -106,8 +124,8 @@ def bench_matching() -> None:
         for experts in (28, 60, 124, 252, 508):
             targets = moe_targets(experts)
             sample = random.Random(0).sample(targets, SAMPLE)
-            ours = median_seconds(lambda c=config, t=targets: RuleSet(c).assign(t))
-            theirs = median_seconds(lambda p=patterns, s=sample: torchao_matching(s, p), 3)
+            ours = median_seconds(partial(match, config, targets))
+            theirs = median_seconds(partial(torchao_matching, sample, patterns), 3)
             theirs *= len(targets) / SAMPLE
             each = ours / len(targets) * 1e6
             row = (
@@ -148,7 +166,7 @@ def document_data(regex: bool) -> dict:
 
 def bench_documents() -> None:
     """Print the time from JSON text to checked rules, beside torchao's config_from_dict."""
-    from torchao.core.config import config_from_dict, config_to_dict
+    from torchao.core.config import config_to_dict
     from torchao.quantization import FqnToConfig as TorchaoMapping
     from torchao.quantization import Int8WeightOnlyConfig as TorchaoInt8
     from torchao.quantization import PerGroup, PerRow, PerTensor
@@ -166,9 +184,9 @@ def bench_documents() -> None:
         )
         other = json.dumps(config_to_dict(TorchaoMapping(mapping)))
         structured = structure_any(json.loads(text))
-        lint = median_seconds(lambda c=structured: check_rules(c))
-        ours = median_seconds(lambda t=text: check_rules(structure_any(strict_json.loads(t))))
-        theirs = median_seconds(lambda t=other: config_from_dict(json.loads(t)), 3)
+        lint = median_seconds(partial(check_rules, structured))
+        ours = median_seconds(partial(read, text))
+        theirs = median_seconds(partial(torchao_read, other), 3)
         print(f"| {kind} | {ours:.3f} | {lint:.3f} | {theirs:.3f} | {theirs / ours:.1f}x |")
 
 

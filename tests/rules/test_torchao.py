@@ -162,10 +162,8 @@ def test_skipped_bias(pattern):
 
 
 def test_pattern_that_reaches_into_the_parameter():
-    """A later pattern that matches `q.weight` too beats an earlier one for `q`, as documented.
-
-    It surprises, so the current version of the document has another default: see the next test.
-    """
+    """A later pattern that matches `q.weight` too beats an earlier one for `q`, as documented."""
+    # It surprises, so in the current version of the document the declared order counts.
     mapping = {r"re:layers\.\d+\.q": None, r"re:layers\.\d+\.[qk].*": True}
     weights = {f"layers.{i}.{p}.weight" for i in (0, 1) for p in "qk"}
     assert ours(model(), mapping) == weights
