@@ -16,6 +16,7 @@ from attrs import NOTHING, define, field
 from qconfig.errors import RegistrationError
 from qconfig.versioning.fields import MAX_DIMENSION, TensorPattern, info_of
 from qconfig.versioning.registry import Config, Entry, Kind, registry
+from qconfig.versioning.schema_defaults import plain_default
 
 Schema = dict[str, Any]
 
@@ -121,7 +122,7 @@ class SchemaTypes:
         bounds |= {f"min{noun}": info.min_length, f"max{noun}": info.max_length}
         schema |= {key: bound for key, bound in bounds.items() if bound is not None}
         if attribute.default is not NOTHING:
-            schema["default"] = plain(_default(attribute))
+            schema["default"] = plain_default(attribute)
         return schema
 
     def of(self, kind: Any) -> Schema:
@@ -219,35 +220,6 @@ def tensor_record(pattern: TensorPattern) -> Schema:
         "required": ["dtype", "shape"],
         "additionalProperties": False,
     }
-
-
-def plain(value: Any) -> Any:
-    """Return a default as JSON data; objects of registered value classes get their `type`.
-
-    Raises:
-        RegistrationError: the default has no place in a document.
-    """
-    if isinstance(value, Enum):
-        return value.value
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, tuple | list):
-        return [plain(v) for v in value]
-    if isinstance(value, Mapping):
-        return {k: plain(v) for k, v in value.items()}
-    if registry.has(type(value)):
-        entry = registry.entry_of(type(value))
-        tags: Schema = {"type": entry.name} if entry.tagged else {}
-        if entry.kind is not Kind.VALUE:
-            tags["version"] = entry.version
-        names = [f.name for f in attrs.fields(entry.cls)]
-        return tags | {name: plain(getattr(value, name)) for name in names}
-    raise RegistrationError("a default has no place in a document", found=value)
-
-
-def _default(attribute: "attrs.Attribute[Any]") -> Any:
-    default: Any = attribute.default
-    return getattr(default, "factory", lambda: default)()
 
 
 def _or_null(schema: Schema) -> Schema:
