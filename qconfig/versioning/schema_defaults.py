@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
         return {k: _plain(v) for k, v in value.items()}
     if registry.has(type(value)):
         entry = registry.entry_of(type(value))
-        tags: Schema = {"type": entry.name} if entry.tagged else {}
+        tags: dict[str, Any] = {"type": entry.name} if entry.tagged else {}
         if entry.kind is not Kind.VALUE:
             tags["version"] = entry.version
         names = [f.name for f in attrs.fields(entry.cls)]
