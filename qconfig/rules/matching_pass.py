@@ -1,0 +1,99 @@
+"""One pass over the parameters of a model: who wins each of them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from qconfig.builders.base import Target
+from qconfig.configs.fqn_to_config import FqnToConfig, Precedence
+from qconfig.rules.assignment import Decision, How
+from qconfig.rules.segment_index import Key, SegmentIndex
+
+# A pattern that a name may match: the rule's number, fullmatch, and module classes if limited.
+Candidate = tuple[int, Callable[[str], object], frozenset[str]]
+
+_NOTHING = Decision(None, How.NONE, None)
+_NO_PATTERN = 1 << 60
+
+
+def admits(limit: frozenset[str], target: Target) -> bool:
+    """Return whether a rule for some module classes, or for any if there are none, applies."""
+    return not limit or not limit.isdisjoint(target.module_classes)
+
+
+class MatchingPass:
+    """Decides about targets one after the other; parameters of one module best come together."""
+
+    def __init__(
+        self,
+        config: FqnToConfig,
+        exact: Mapping[str, Sequence[int]],
+        limits: Sequence[frozenset[str]],
+        index: SegmentIndex[Candidate],
+    ) -> None:
+        self._config = config
+        self._exact = exact
+        self._limits = limits
+        self._index = index
+        self._declared = config.precedence is Precedence.DECLARED
+        self._decisions: dict[tuple[int, How], Decision] = {}
+        self._default = Decision(None, How.DEFAULT, config.default)
+
+    def decide(self, targets: Iterable[Target]) -> Iterable[Decision]:
+        """Yield the decision about each target."""
+        exact = self._exact
+        known: tuple[str, tuple[str, ...]] | None = None
+        by_name: Decision | None = None
+        key: Key = ()
+        by_module = _NO_PATTERN
+        for target in targets:
+            fqn = target.fqn
+            module, _, parameter = fqn.rpartition(".")
+            if fqn in exact:
+                number = self._first_exact(fqn, target)
+                if number is not None:
+                    yield self._decision(number, How.EXACT_PARAMETER)
+                    continue
+            if known is None or known[0] != module or known[1] != target.module_classes:
+                known = (module, target.module_classes)
+                number = self._first_exact(module, target) if module in exact else None
+                if number is not None:
+                    by_name = self._decision(number, How.EXACT_MODULE)
+                else:
+                    by_name = None
+                    key = self._index.key(module)
+                    candidates = self._index.candidates(key)
+                    by_module = _first(candidates, module, target, _NO_PATTERN)
+            yield by_name or self._by_pattern(target, parameter, key, by_module)
+
+    def _by_pattern(self, target: Target, parameter: str, key: Key, by_module: int) -> Decision:
+        candidates = self._index.candidates(self._index.extended(key, parameter))
+        stop = by_module if self._declared else _NO_PATTERN
+        by_parameter = _first(candidates, target.fqn, target, stop)
+        if by_parameter != _NO_PATTERN:
+            return self._decision(by_parameter, How.PARAMETER_PATTERN)
+        if by_module != _NO_PATTERN:
+            return self._decision(by_module, How.MODULE_PATTERN)
+        reached = self._config.default is not None and any(
+            name in self._config.default_modules for name in target.module_classes
+        )
+        return self._default if reached else _NOTHING
+
+    def _first_exact(self, name: str, target: Target) -> int | None:
+        numbers = self._exact.get(name, ())
+        return next((i for i in numbers if admits(self._limits[i], target)), None)
+
+    def _decision(self, number: int, how: How) -> Decision:
+        known = self._decisions.get((number, how))
+        if known is None:
+            config = self._config.rules[number].use
+            known = self._decisions[number, how] = Decision(number, how, config)
+        return known
+
+
+def _first(candidates: Iterable[Candidate], name: str, target: Target, stop: int) -> int:
+    """Return the first pattern up to number `stop` that matches and admits the target."""
+    for number, fullmatch, limit in candidates:
+        if number > stop:
+            break
+        if fullmatch(name) and admits(limit, target):
+            return number
+    return _NO_PATTERN
