@@ -22,7 +22,7 @@ from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import LayoutError, MigrationError
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.layouts.blocks import scale_shape
-from qconfig.layouts.int8 import Int8TensorLayout, check_int8
+from qconfig.layouts.int8 import Int8TensorLayout, check_dtype, check_int8
 from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
 
 if TYPE_CHECKING:
@@ -58,23 +58,16 @@ class Int8TensorLayoutV1(Layout):
 
     def check_relations(self) -> None:
         """Check that there are as many scales and zero points as blocks."""
-        shape = scale_shape(tuple(self.int_data.shape), self.block_size)
-        squeezed = tuple(n for n in shape if n != 1)
-        for name in ("scale", "zero_point"):
-            value = getattr(self, name)
-            if value is not None and tuple(n for n in value.shape if n != 1) != squeezed:
-                raise LayoutError(
-                    f"{name} has a wrong shape for its blocks",
-                    pointer=f"/{name}",
-                    found=tuple(value.shape),
-                    expected=f"the entries of shape {shape}, with or without those of size 1",
-                )
+        _check_entries(self, self.int_data)
 
 
 @register_layout("Int8TensorLayout", 2)
 @frozen
 class Int8TensorLayoutV2(Layout):
-    """Int8Tensor of torchao 0.15: the scale keeps its dimensions."""
+    """Int8Tensor of torchao 0.15: the scale keeps its dimensions.
+
+    Scales of groups have one dimension more than those of later releases: (N, K/g, 1).
+    """
 
     qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
     scale: TensorValue = tensor("One scale a block.", "float", "*S _ _")
@@ -91,7 +84,8 @@ class Int8TensorLayoutV2(Layout):
 
     def check_relations(self) -> None:
         """Check that scales and zero points have one entry per block."""
-        check_int8(self)
+        check_dtype(self.dtype)
+        _check_entries(self, self.qdata)
 
 
 @register_layout("Int8TensorLayout", 3)
@@ -171,13 +165,16 @@ def keep_scale_dimensions(old: Int8TensorLayoutV1) -> Int8TensorLayoutV2:
 
 @migration()
 def add_activation_scales(old: Int8TensorLayoutV2) -> Int8TensorLayoutV3:
-    """Add optional activation scales, absent so far."""
+    """Add optional activation scales, absent so far; scales of groups lose their last dimension."""
+    scale: Any = old.scale
+    zero_point: Any = old.zero_point
+    shape = scale_shape(tuple(old.qdata.shape), old.block_size)
     return Int8TensorLayoutV3(
         old.qdata,
-        old.scale,
+        scale.reshape(*shape),
         old.block_size,
         old.dtype,
-        zero_point=old.zero_point,
+        zero_point=None if zero_point is None else zero_point.reshape(*shape),
         act_quant_kwargs=old.act_quant_kwargs,
     )
 
@@ -211,6 +208,21 @@ def add_reduce_range(old: Int8TensorLayoutV4) -> Int8TensorLayout:
         act_pre_scale=old.act_pre_scale,
         act_quant_kwargs=old.act_quant_kwargs,
     )
+
+
+def _check_entries(layout: Any, codes: TensorValue) -> None:
+    """Check that there are as many scales and zero points as blocks, dimensions of size 1 aside."""
+    shape = scale_shape(tuple(codes.shape), layout.block_size)
+    squeezed = tuple(n for n in shape if n != 1)
+    for name in ("scale", "zero_point"):
+        value = getattr(layout, name)
+        if value is not None and tuple(n for n in value.shape if n != 1) != squeezed:
+            raise LayoutError(
+                f"{name} has a wrong shape for its blocks",
+                pointer=f"/{name}",
+                found=tuple(value.shape),
+                expected=f"the entries of shape {shape}, with or without those of size 1",
+            )
 
 
 def _to_int8(zero_point: "torch.Tensor") -> "torch.Tensor":

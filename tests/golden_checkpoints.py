@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
 
-import attrs
 import torch
 
 from qconfig import upgrade_checkpoint
 from qconfig.checkpoints.contents import ShardContents
-from qconfig.checkpoints.record import present_fields
+from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written
 from qconfig.codec.dtypes import DType
@@ -43,7 +42,7 @@ def with_elements(layout: Layout) -> Layout:
     """Return a layout of specs with real elements in its tensors."""
     fields = present_fields(layout)
     tensors = {f: LazyTensor.of(elements(getattr(layout, f), i)) for i, f in enumerate(fields)}
-    return attrs.evolve(layout, **tensors)
+    return with_values(layout, tensors)
 
 
 def checkpoint_bytes(case: Path) -> bytes:

@@ -11,10 +11,10 @@ from qconfig.checkpoints.record import (
     METADATA_KEY,
     Record,
     inner_name,
-    present_fields,
     read_record,
 )
 from qconfig.codec import strict_json
+from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.index_file import read_index, shard_path
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.safetensors_header import Header, read_header
@@ -237,7 +237,7 @@ def with_tensors(fqn: str, spec: Layout, tensors: dict[str, LazyTensor]) -> Layo
         else:
             found[field] = tensor
     raise_problems(problems)
-    return attrs.evolve(spec, **found)  # type: ignore[misc]
+    return with_values(spec, found)
 
 
 def _check_surplus(

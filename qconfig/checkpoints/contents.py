@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from attrs import define, frozen
 
-from qconfig.checkpoints.record import METADATA_KEY, inner_name, present_fields, write_record
+from qconfig.checkpoints.record import METADATA_KEY, inner_name, write_record
+from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.tensor_values import LazyTensor, TensorSpec, nbytes
 from qconfig.errors import CheckpointError, LayoutError
 from qconfig.versioning import Layout
@@ -97,21 +98,7 @@ def deferred(expected: Layout, build: "Callable[[], Layout]") -> Layout:
         return LazyTensor(spec.dtype, spec.shape, lambda: once.take(field))
 
     lazies: dict[str, Any] = {field: lazy(field) for field in present_fields(expected)}
-    return attrs.evolve(expected, **lazies)  # type: ignore[misc]
-
-
-def wrapped(layout: Layout) -> Layout:
-    """Return a layout of tensors in memory as one of lazy tensors."""
-    lazies: dict[str, Any] = {
-        f: LazyTensor.of(getattr(layout, f)) for f in present_fields(layout)
-    }
-    return attrs.evolve(layout, **lazies)  # type: ignore[misc]
-
-
-def loaded(layout: Layout, load: "Callable[[LazyTensor], torch.Tensor]") -> Layout:
-    """Return a layout of lazy tensors as one of tensors in memory."""
-    tensors: dict[str, Any] = {f: load(getattr(layout, f)) for f in present_fields(layout)}
-    return attrs.evolve(layout, **tensors)  # type: ignore[misc]
+    return with_values(expected, lazies)
 
 
 def total_bytes(shards: Mapping[str, ShardContents]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from qconfig.checkpoints.record import present_fields
+from qconfig.codec.layout_values import present_fields
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import nbytes
 from qconfig.versioning import Layout, registry

@@ -1,14 +1,15 @@
 """Load a checkpoint of any version into memory, quantized tensors as tensor subclasses."""
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from qconfig.checkpoints.contents import loaded
+from qconfig.codec.layout_values import loaded
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import QconfigError
+from qconfig.errors import CheckpointError, QconfigError, nearest, raise_problems
 from qconfig.versioning import Layout, registry
 
 if TYPE_CHECKING:
@@ -22,21 +23,24 @@ def load_checkpoint(
     model: "nn.Module | None" = None,
     mmap: bool = True,
     device: "torch.device | str | None" = None,
+    ignore: Collection[str] = (),
     follow_symlinks: bool = False,
 ) -> "dict[str, torch.Tensor]":
     """Return the state_dict of a checkpoint; layouts of earlier versions are brought up to date.
 
     Args:
         path: a directory in Hugging Face shape, or one safetensors file.
-        model: put the tensors into this model too, all names required, none left over.
+        model: put the tensors into this model too, all names required, none left over. Names that
+            are tied in the model need to be stored under one of them only.
         mmap: map the files, so that bytes are read when they are used; the files must then keep
             their size while the tensors live. False reads everything now.
         device: where the tensors go; None leaves them on the CPU.
+        ignore: names in the checkpoint that the model need not have.
         follow_symlinks: accept shards that are links to files elsewhere.
 
     Raises:
-        QconfigError: the checkpoint is damaged, hostile, newer, or does not fit the model.
-        RuntimeError: names or shapes do not fit the model; raised by `load_state_dict`.
+        QconfigError: the checkpoint is damaged, hostile or newer.
+        CheckpointError: names or shapes do not fit the model; all at once, the model unchanged.
     """
     reader = _mapped if mmap else lazy_tensors
     checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks, reader=reader)
@@ -47,7 +51,7 @@ def load_checkpoint(
         state_dict = {name: tensor.to(device) for name, tensor in state_dict.items()}
     state_dict |= {alias: state_dict[name] for alias, name in checkpoint.ties.items()}
     if model is not None:
-        load_into(model, state_dict)
+        load_into(model, {n: t for n, t in state_dict.items() if n not in set(ignore)})
     return state_dict
 
 
@@ -55,7 +59,7 @@ def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None
     """Assign a state_dict to a model: same names, ties kept, no gradients for packed tensors.
 
     Raises:
-        RuntimeError: names or shapes do not fit; the model is then as it was.
+        CheckpointError: names or shapes do not fit; all at once, the model unchanged.
     """
     from torch import nn
 
@@ -68,7 +72,36 @@ def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None
             if id(tensor) not in shared:
                 shared[id(tensor)] = nn.Parameter(tensor, targets[name].requires_grad)
             entries[name] = shared[id(tensor)]
+    loaded_for = {id(targets[name]): entries[name] for name in entries if name in targets}
+    for name, target in targets.items():
+        if name not in entries and id(target) in loaded_for:
+            entries[name] = loaded_for[id(target)]
+    raise_problems(_misfits(model.state_dict(keep_vars=True), entries))
     model.load_state_dict(entries, strict=True, assign=True)
+
+
+def _misfits(
+    expected: "Mapping[str, torch.Tensor]", entries: "Mapping[str, torch.Tensor]"
+) -> list[QconfigError]:
+    problems: list[QconfigError] = [
+        CheckpointError("the checkpoint lacks a tensor of the model", fqn=name)
+        for name in expected
+        if name not in entries
+    ]
+    for name, tensor in entries.items():
+        if name not in expected:
+            hint = nearest(name, expected) or "pass its name in `ignore` to leave it out"
+            problems.append(CheckpointError("the model has no such tensor", fqn=name, hint=hint))
+        elif tensor.shape != expected[name].shape:
+            problems.append(
+                CheckpointError(
+                    "the tensor has another shape than the model's",
+                    fqn=name,
+                    found=tuple(tensor.shape),
+                    expected=str(tuple(expected[name].shape)),
+                )
+            )
+    return problems
 
 
 def _tensor(checkpoint: Checkpoint, fqn: str, layout: Layout) -> "torch.Tensor":
@@ -77,7 +110,8 @@ def _tensor(checkpoint: Checkpoint, fqn: str, layout: Layout) -> "torch.Tensor":
     try:
         current = registry.convert(layout)
         in_memory = loaded(current, lambda value: value.load())
-        tensor: torch.Tensor = tensor_class_of(type(current)).from_layout(in_memory)
+        tensor_class = tensor_class_of(type(current))
+        tensor: torch.Tensor = tensor_class.from_layout(tensor_class.simplify(in_memory))
     except QconfigError as error:
         raise error.at(file=checkpoint.directory, fqn=fqn) from None
     return tensor

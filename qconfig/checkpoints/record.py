@@ -17,7 +17,7 @@ from attrs import frozen
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written, unstructure
 from qconfig.errors import ContainerError, NewerVersionError, QconfigError, raise_problems
-from qconfig.versioning import Kind, Layout, tensor_fields
+from qconfig.versioning import Kind, Layout
 
 METADATA_KEY = "qconfig"
 CONTAINER_VERSION = 1
@@ -41,11 +41,6 @@ class Record:
 def inner_name(fqn: str, field: str) -> str:
     """Return the name under which a layout's tensor field is stored."""
     return f"{fqn}.{field}"
-
-
-def present_fields(layout: Layout) -> list[str]:
-    """Return the tensor fields of a layout that are not None, in order."""
-    return [f.name for f in tensor_fields(type(layout)) if getattr(layout, f.name) is not None]
 
 
 def write_record(layouts: Mapping[str, Layout], ties: Mapping[str, str]) -> str:

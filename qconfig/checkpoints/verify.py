@@ -8,7 +8,7 @@ from attrs import frozen
 from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import QUANT_METHOD, stored_config
-from qconfig.checkpoints.contents import loaded
+from qconfig.codec.layout_values import loaded
 from qconfig.engine.apply import chosen_config
 from qconfig.engine.plan import Action, Plan, make_plan
 from qconfig.engine.targets import inferred_class, named_targets

@@ -70,14 +70,19 @@ def check_int8(layout: Any) -> None:
     Raises:
         LayoutError: naming the field.
     """
-    if not layout.dtype.is_float:
-        raise LayoutError(
-            "dtype is not a floating-point type",
-            pointer="/dtype",
-            found=layout.dtype.value,
-            expected="float16, bfloat16, float32 or float64",
-        )
+    check_dtype(layout.dtype)
     expected = scale_shape(tuple(layout.qdata.shape), layout.block_size)
     check_scale("scale", tuple(layout.scale.shape), expected)
     if layout.zero_point is not None:
         check_scale("zero_point", tuple(layout.zero_point.shape), expected)
+
+
+def check_dtype(dtype: DType) -> None:
+    """Raise LayoutError unless a tensor can show this element type."""
+    if not dtype.is_float:
+        raise LayoutError(
+            "dtype is not a floating-point type",
+            pointer="/dtype",
+            found=dtype.value,
+            expected="float16, bfloat16, float32 or float64",
+        )

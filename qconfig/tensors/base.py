@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NoReturn, Self, cast
 import torch
 
 from qconfig.codec.dtypes import DType
+from qconfig.codec.layout_values import wrapped
 from qconfig.errors import LayoutError
 from qconfig.tensors.classes import add_tensor_class
 from qconfig.tensors.common_ops import COMMON
@@ -74,7 +75,8 @@ class PackedTensor(torch.Tensor):
         Raises:
             LayoutError: another layout than this class holds, or wrong values.
         """
-        current = layout if type(layout) is cls.layout_class else registry.convert(layout)
+        is_current = type(layout) is cls.layout_class
+        current = layout if is_current else registry.convert(wrapped(layout))
         if type(current) is not cls.layout_class:
             raise LayoutError(
                 f"{cls.__name__} cannot hold this layout",
@@ -118,6 +120,11 @@ class PackedTensor(torch.Tensor):
     def check_layout_values(cls, layout: Any) -> None:
         """Check the elements of a layout; a subclass knows more than that floats are finite."""
         check_finite(layout, cls.fields.tensors)
+
+    @classmethod
+    def simplify(cls, layout: Any) -> Any:
+        """Return a layout of equal values that computes faster; what is loaded passes through it."""
+        return layout
 
     # the way back
 

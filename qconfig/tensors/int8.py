@@ -2,12 +2,14 @@
 
 from typing import Any, ClassVar, Self
 
+import attrs
 import torch
 
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.layouts.int8 import Int8TensorLayout
 from qconfig.tensors import blockwise
 from qconfig.tensors.base import PackedTensor
+from qconfig.tensors.int8_linear import KERNEL_ALIGNMENT
 from qconfig.tensors.value_checks import (
     check_code_range,
     check_finite,
@@ -82,6 +84,19 @@ class Int8Tensor(PackedTensor):
         }
         attributes = self.inner_attributes | {"block_size": block_size}
         return self._wrap(tensors, attributes, self.shown_dtype)
+
+    @classmethod
+    def simplify(cls, layout: Any) -> Any:
+        """Return the layout with equal values in the form that has the faster kernel.
+
+        Zero points that are all 0, as torchao stores them, are left out. Codes at an odd address,
+        as in a file that another library wrote, are copied.
+        """
+        if layout.zero_point is not None and not bool(layout.zero_point.any()):
+            layout = attrs.evolve(layout, zero_point=None)
+        if layout.qdata.numel() and layout.qdata.data_ptr() % KERNEL_ALIGNMENT:
+            layout = attrs.evolve(layout, qdata=layout.qdata.clone())
+        return layout
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:

@@ -42,7 +42,7 @@ import torch
 from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
 
 _PACKED_KERNEL_ROWS = 8
-_ALIGNMENT = 32
+KERNEL_ALIGNMENT = 32
 
 
 def int8_linear(
@@ -139,7 +139,7 @@ def _kernel_can_read(qdata: torch.Tensor) -> bool:
     and checks nothing: in torch 2.13 a K that 16 does not divide, or codes that lie at an odd place
     of a mapped file, end the process with a segmentation fault.
     """
-    aligned = qdata.shape[1] % 16 == 0 and qdata.data_ptr() % _ALIGNMENT == 0
+    aligned = qdata.shape[1] % 16 == 0 and qdata.data_ptr() % KERNEL_ALIGNMENT == 0
     return aligned and qdata.is_contiguous()
 
 
@@ -147,7 +147,7 @@ def _packed_kernel(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor)
     exact = _per_row(scale, qdata.shape[0])
     rounded = exact.to(flat.dtype)
     flat = flat.contiguous()
-    if flat.data_ptr() % _ALIGNMENT:
+    if flat.data_ptr() % KERNEL_ALIGNMENT:
         flat = flat.clone()
     if exact.dtype == flat.dtype or torch.equal(rounded.to(exact.dtype), exact):
         return torch._weight_int8pack_mm(flat, qdata, rounded)

@@ -75,7 +75,7 @@ def run(folder: Path, size: int) -> None:
         make(source, size)
         make(warm, 1)
         pairs = []
-        peak = 0
+        peak = 0.0
         for i in range(RUNS):
             copy = _timed_copy(source, folder / f"cp{i}")
             child = _child(job.split()[0], warm, source, folder / f"new{i}")

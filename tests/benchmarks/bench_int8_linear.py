@@ -1,85 +1,78 @@
-"""Weight-only int8 linear against torch's raw kernel, torchao and plain weights.
+"""Weight-only int8 linear against torch's raw kernel, torchao 0.18 and float weights.
 
-Run `python tests/benchmarks/bench_int8_linear.py [--torchao] [--compiled]`. It prints a table of
-median milliseconds for a 4096 x 4096 weight with one scale a row.
+Run `python -m tests.benchmarks.bench_int8_linear [--compiled]`. It prints median milliseconds for a
+4096 x 4096 weight with one scale a row, all columns measured in turn. `exact scale` is a scale that
+bfloat16 holds, as builders make from bfloat16 weights; `any scale` is another.
 """
 
 import argparse
-import statistics
-import sys
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
+from torch.nn.functional import linear
 
 from qconfig.tensors import Int8Tensor
+from tests.benchmarks.timing import row, side_by_side
 
 SIZE = 4096
-
-
-def median_ms(function: Callable[[], Any], repeats: int) -> float:
-    """Return the median time of a call in milliseconds, after one call to warm up."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e3
+SLOW_KERNEL_ROWS = 16
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--torchao", action="store_true", help="measure torchao's eager path too")
-    parser.add_argument("--compiled", action="store_true", help="measure both compiled as well")
-    options = parser.parse_args()
+    parser.add_argument("--compiled", action="store_true", help="measure compiled calls as well")
+    compiled = parser.parse_args().compiled
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
-    qdata = torch.randint(-128, 128, (SIZE, SIZE), dtype=torch.int8)
-    scale = torch.rand(SIZE, 1) * 1e-3 + 1e-4
-    linear = torch.nn.functional.linear
-    names = ["raw kernel", "qconfig", "plain"]
-    if options.torchao:
-        names.append("torchao")
-    if options.compiled:
-        names += ["qconfig compiled", *(["torchao compiled"] if options.torchao else [])]
-    print("| dtype | M | " + " | ".join(names) + " | qconfig / raw |")
-    print("|---" * (len(names) + 3) + "|")
-    compiled = torch.compile(linear, dynamic=True)
     for dtype in (torch.bfloat16, torch.float32):
-        weight = Int8Tensor(qdata, scale, (1, SIZE), dtype)
-        plain = weight.dequantize()
-        theirs = _torchao(qdata, scale, dtype) if options.torchao else None
-        cast = scale.flatten().to(dtype)
-        for rows in (1, 16, 64, 256):
-            x = torch.randn(rows, SIZE, dtype=dtype)
-            slow = dtype == torch.float32 and rows > 16
-            repeats = 15 if rows == 1 else 5
-            calls: dict[str, Callable[[], Any] | None] = {
-                "raw kernel": None
-                if slow
-                else lambda x=x, c=cast: torch._weight_int8pack_mm(x, qdata, c),  # type: ignore[misc]
-                "qconfig": lambda x=x, w=weight: linear(x, w),  # type: ignore[misc]
-                "plain": lambda x=x, w=plain: linear(x, w),  # type: ignore[misc]
-                "torchao": lambda x=x, w=theirs: linear(x, w),  # type: ignore[misc]
-                "qconfig compiled": lambda x=x, w=weight: compiled(x, w),  # type: ignore[misc]
-                "torchao compiled": lambda x=x, w=theirs: compiled(x, w),  # type: ignore[misc]
+        table(dtype, compiled=compiled)
+
+
+def table(dtype: torch.dtype, *, compiled: bool) -> None:
+    """Print one row for each batch size."""
+    qdata = torch.randint(-128, 128, (SIZE, SIZE), dtype=torch.int8)
+    exact = (torch.rand(SIZE, 1) * 1e-3 + 1e-4).bfloat16().float()
+    weight = Int8Tensor(qdata, exact, (1, SIZE), dtype)
+    other = Int8Tensor(qdata, exact * 1.001, (1, SIZE), dtype)
+    theirs = torchao_tensor(qdata, exact, dtype)
+    fast = torch.compile(linear, dynamic=True)
+    plain, scale = weight.dequantize(), exact.flatten().to(dtype)
+    heading = True
+    for rows in (1, 8, 16, 64, 256):
+        x = torch.randn(rows, SIZE, dtype=dtype)
+        calls: dict[str, Callable[[], Any]] = {
+            "raw kernel": partial(torch._weight_int8pack_mm, x, qdata, scale),
+            "qconfig, exact scale": partial(linear, x, weight),
+            "qconfig, any scale": partial(linear, x, other),
+            "torchao": partial(linear, x, theirs),
+            "float weight": partial(linear, x, plain),
+        }
+        if compiled:
+            calls |= {
+                "qconfig compiled": partial(fast, x, weight),
+                "torchao compiled": partial(fast, x, theirs),
             }
-            with torch.inference_mode():
-                chosen = {name: calls[name] for name in names}
-                times = {n: None if f is None else median_ms(f, repeats) for n, f in chosen.items()}
-            cells = ["-" if times[n] is None else f"{times[n]:.2f}" for n in names]
-            raw, ours = times["raw kernel"], times["qconfig"]
-            ratio = "-" if raw is None or ours is None else f"{ours / raw:.2f}"
-            name = str(dtype).removeprefix("torch.")
-            print(f"| {name} | {rows} | {' | '.join(cells)} | {ratio} |")
-            sys.stdout.flush()
+        names = list(calls)
+        if dtype == torch.float32 and rows > SLOW_KERNEL_ROWS:
+            del calls["raw kernel"]
+        with torch.inference_mode():
+            times = side_by_side(calls, 15 if rows == 1 else 5)
+        if heading:
+            row("dtype", "M", *names, "exact / raw", "any / raw")
+            row(*["---"] * (len(names) + 4))
+            heading = False
+        raw = times.get("raw kernel")
+        ratios = [times[n] / raw if raw else "-" for n in names[1:3]]
+        row(str(dtype)[6:], rows, *[times.get(n, "-") for n in names], *ratios)
+    print()
 
 
-def _torchao(qdata: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def torchao_tensor(qdata: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return torchao's tensor of the same codes and scales."""
     from torchao.quantization import Int8Tensor as TheirTensor
 
     tensor: torch.Tensor = TheirTensor(qdata, scale, [1, SIZE], dtype)

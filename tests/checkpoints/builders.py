@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from qconfig.checkpoints.contents import ShardContents, wrapped
+from qconfig.checkpoints.contents import ShardContents
+from qconfig.codec.layout_values import wrapped
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.layouts import Int8TensorLayout

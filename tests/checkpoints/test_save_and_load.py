@@ -16,7 +16,7 @@ from qconfig import (
     quantize_,
     save_checkpoint,
 )
-from qconfig.errors import CheckpointError, UsageError
+from qconfig.errors import CheckpointError, QconfigError, UsageError
 
 
 def model(*, tied: bool = False) -> torch.nn.Sequential:
@@ -128,13 +128,56 @@ def test_an_old_layout_loads_as_todays_tensor(tmp_path: Path) -> None:
 
 
 def test_a_model_with_other_names_stays_as_it_was(tmp_path: Path) -> None:
-    """A state_dict that does not fit raises and changes nothing."""
-    save_checkpoint({"other": torch.zeros(1)}, tmp_path / "m")
+    """Names that do not fit are all named, and the model does not change."""
     net = model()
+    stored = dict(net.state_dict())
+    stored["1.bias"] = stored.pop("2.bias")
+    stored["0.bias"] = torch.zeros(3)
+    save_checkpoint(stored, tmp_path / "m")
     before = {n: p.clone() for n, p in net.named_parameters()}
-    with pytest.raises(RuntimeError, match="other"):
+    with pytest.raises(QconfigError) as caught:
         load_checkpoint(tmp_path / "m", model=net)
+    assert [(p.fqn, p.message) for p in caught.value.problems] == [
+        ("2.bias", "the checkpoint lacks a tensor of the model"),
+        ("1.bias", "the model has no such tensor"),
+        ("0.bias", "the tensor has another shape than the model's"),
+    ]
     assert all(torch.equal(p, before[n]) for n, p in net.named_parameters())
+
+
+def test_names_can_be_left_out(tmp_path: Path) -> None:
+    """A buffer that old files hold and today's model does not have is ignored by its name."""
+    net = model()
+    save_checkpoint(dict(net.state_dict()) | {"position_ids": torch.arange(3)}, tmp_path / "m")
+    with pytest.raises(CheckpointError, match="pass its name in `ignore` to leave it out"):
+        load_checkpoint(tmp_path / "m", model=net)
+    load_checkpoint(tmp_path / "m", model=net, ignore=["position_ids"])
+
+
+def test_a_tied_name_need_not_be_stored(tmp_path: Path) -> None:
+    """A file with one of two tied names fills both, as Hugging Face stores them."""
+    net = model(tied=True)
+    stored = dict(net.state_dict())
+    del stored["2.weight"]
+    save_checkpoint(stored, tmp_path / "m")
+    fresh = model(tied=True)
+    load_checkpoint(tmp_path / "m", model=fresh)
+    assert fresh[0].weight is fresh[2].weight
+    assert torch.equal(fresh[2].weight, net[0].weight)
+
+
+def test_zero_points_that_are_all_zero_are_dropped_on_loading(tmp_path: Path) -> None:
+    """torchao stores zero points of 0; without them the value is equal and the linear faster."""
+    source = checkpoint_of(tmp_path / "m", {"a.weight": v1_layout()})
+    assert load_checkpoint(source)["a.weight"].zero_point is None
+
+
+def test_zero_points_that_matter_are_kept_on_loading(tmp_path: Path) -> None:
+    """One zero point other than 0 keeps them all."""
+    layout = v1_layout()
+    layout.zero_point[2] = 5
+    source = checkpoint_of(tmp_path / "m", {"a.weight": layout})
+    assert load_checkpoint(source)["a.weight"].zero_point.flatten().tolist()[:3] == [0, 0, 5]
 
 
 def test_saving_does_not_change_the_model(tmp_path: Path) -> None:

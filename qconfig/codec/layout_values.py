@@ -1,0 +1,37 @@
+"""The tensors in a layout's fields: which are there, wrapped for steps, loaded for use."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.versioning import Layout, tensor_fields
+
+if TYPE_CHECKING:
+    import torch
+
+L = TypeVar("L", bound=Layout)
+
+
+def present_fields(layout: Layout) -> list[str]:
+    """Return the tensor fields of a layout that are not None, in order."""
+    return [f.name for f in tensor_fields(type(layout)) if getattr(layout, f.name) is not None]
+
+
+def with_values(layout: L, values: dict[str, Any]) -> L:
+    """Return the layout with other values in some tensor fields."""
+    changed: L = attrs.evolve(layout, **values)  # type: ignore[misc]
+    return changed
+
+
+def wrapped(layout: L) -> L:
+    """Return a layout of tensors in memory as one of lazy tensors, which steps can work on."""
+    values = {f: getattr(layout, f) for f in present_fields(layout)}
+    lazy = {f: v if isinstance(v, LazyTensor) else LazyTensor.of(v) for f, v in values.items()}
+    return with_values(layout, lazy)
+
+
+def loaded(layout: L, load: "Callable[[LazyTensor], torch.Tensor]") -> L:
+    """Return a layout of lazy tensors as one of tensors in memory."""
+    return with_values(layout, {f: load(getattr(layout, f)) for f in present_fields(layout)})
