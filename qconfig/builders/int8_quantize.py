@@ -5,10 +5,17 @@ scale becomes float32 and `q = clamp(round(w * (1 / scale)), -128, 127)` in floa
 (`choose_qparams_affine` and `quantize_affine` of torchao 0.18, symmetric mapping). float64 weights,
 which torchao does not take, are treated alike with the product in float64.
 
-The loop works on a buffer that stays in cache. Measured on 2 cores of a Zen 4 EPYC, bfloat16
-4096 x 4096, one scale a row: 4.7 ms against torchao's 102 ms, and 5.0 ms for a kernel that
-torch.compile makes of the same steps after compiling for 17 s. Hence there is no compiled variant.
-`amin` and `amax` are two passes and still six times faster than `aminmax`, which is not vectorized.
+The loop works on a buffer that stays in cache. Measured on a Zen 4 EPYC, bfloat16 4096 x 4096, one
+scale a row, milliseconds (tests/benchmarks/bench_int8_quantize.py):
+
+|           | torchao 0.18 | here | torch.compile of these steps | copy of the weight |
+|-----------|--------------|------|------------------------------|--------------------|
+| 2 threads | 102          | 4.7  | 5.0, after compiling for 17 s | 9.5 |
+| 1 thread  | 202          | 9.5  | 7.1                           | 18  |
+
+Hence there is no compiled variant: it would have to work for minutes to earn its compilation.
+`amin` and `amax` are two passes, and several times faster than `aminmax`, which torch 2.13 does not
+vectorize.
 """
 
 from math import prod
@@ -71,10 +78,12 @@ def _by_rows(weight: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor) -> 
     for start in range(0, blocks, step):
         part = weight[start : start + step]
         values = buffer[: part.shape[0]]
-        values.copy_(part)
-        factor = _scale(values.amin(1, keepdim=True), values.amax(1, keepdim=True), weight.dtype)
+        if part.dtype != values.dtype:
+            part = values.copy_(part)
+        factor = _scale(part.amin(1, keepdim=True), part.amax(1, keepdim=True), weight.dtype)
         scale[start : start + step] = factor
-        _round(values.mul_(1.0 / factor), codes[start : start + step])
+        torch.mul(part, 1.0 / factor, out=values)
+        _round(values, codes[start : start + step])
 
 
 def _by_slabs(
