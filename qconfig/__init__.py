@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from qconfig.engine.apply import quantize_
     from qconfig.errors import QconfigError
     from qconfig.layouts import Int8TensorLayout
+    from qconfig.tensors.base import PackedTensor
     from qconfig.tensors.int8 import Int8Tensor
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Int8Tensor",
     "Int8TensorLayout",
     "Int8WeightOnlyConfig",
+    "PackedTensor",
     "PerAxis",
     "PerGroup",
     "PerRow",
@@ -115,6 +117,7 @@ _HOMES = {
     "qconfig.engine.apply": ("quantize_",),
     "qconfig.errors": ("QconfigError",),
     "qconfig.layouts": ("Int8TensorLayout",),
+    "qconfig.tensors.base": ("PackedTensor",),
     "qconfig.tensors.int8": ("Int8Tensor",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qconfig.codec import strict_json
-from qconfig.codec.converter import structure_any, unstructure
+from qconfig.codec.converter import unstructure
 from qconfig.errors import QconfigError, UsageError, raise_problems
 from qconfig.versioning import Config
 
@@ -26,14 +26,10 @@ def config_from_dict(data: Any) -> Config:
         DocumentError: everything that is wrong, each problem with its JSON pointer.
         RuleError: a pattern that cannot be used.
     """
+    from qconfig.codec.documents import parse_config_document
     from qconfig.dialects.torchao import from_envelope, is_envelope
 
-    if is_envelope(data):
-        config: Config = from_envelope(data)
-    else:
-        if isinstance(data, dict):
-            data = {key: value for key, value in data.items() if key != "$schema"}
-        config = structure_any(data)
+    config = from_envelope(data) if is_envelope(data) else parse_config_document(data)
     _check_rules(config)
     return config
 
@@ -94,7 +90,11 @@ def dump_config(config: Config, path: Path | str | None = None) -> str:
 
 
 def validate_config(data: Any) -> list[QconfigError]:
-    """Return all problems of a document (a mapping) or file (a path); empty if it is sound."""
+    """Return all problems of a document, or of the file at a path; empty if it is sound.
+
+    Args:
+        data: a mapping, or a `Path` or string that names a file.
+    """
     try:
         load_config(data) if isinstance(data, str | Path) else config_from_dict(data)
     except QconfigError as error:
