@@ -1,0 +1,1 @@
+"""Plans, and applying them to live models."""
