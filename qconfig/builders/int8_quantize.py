@@ -152,11 +152,17 @@ def _buffer_elements(weight: torch.Tensor) -> int:
 
 def _not_finite(weight: torch.Tensor) -> BuildError:
     bad = ~weight.isfinite()
-    first = tuple(bad.nonzero()[0].tolist()) if bool(bad.any()) else ()
+    if not bool(bad.any()):
+        return BuildError(
+            "a float64 weight is too large for a float32 scale",
+            found=float(weight.abs().max()),
+            expected="values up to 127.5 times the largest float32",
+        )
+    first = tuple(bad.nonzero()[0].tolist())
     return BuildError(
         f"the weight holds {int(bad.sum())} values that are NaN or infinite, "
         f"the first at {list(first)}",
-        found=weight[first].item() if first else "a scale that is not finite",
+        found=weight[first].item(),
         expected="finite values",
         hint="quantize the weights of a sound checkpoint, or skip this parameter",
     )

@@ -123,7 +123,7 @@ class PackedTensor(torch.Tensor):
 
     @classmethod
     def simplify(cls, layout: Any) -> Any:
-        """Return a layout of equal values that computes faster; what is loaded passes through it."""
+        """Return a layout of equal values that computes faster; loading calls it."""
         return layout
 
     # the way back

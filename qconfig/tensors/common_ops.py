@@ -38,7 +38,7 @@ def _is_pinned(func: Any, args: Any, kwargs: Any) -> bool:
     return all(t.is_pinned(*args[1:], **kwargs) for t in inner)
 
 
-@COMMON.implements(aten._to_copy.default)
+@COMMON.implements(aten._to_copy.default, aten.empty_like.default)
 def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     dtype = kwargs.pop("dtype", None)
     if dtype is not None and dtype not in _FLOATS:

@@ -60,11 +60,22 @@ def _times_transposed(
             found=activation.dtype,
             expected="float16, bfloat16, float32 or float64",
         )
+    activation, bias = _autocast(activation, bias)
     factor = shared_pre_scale(weight)
     if factor is not None:
         activation = (activation * factor.reshape(-1)).to(activation.dtype)
     result = int8_linear(activation, qdata, weight.scale, weight.zero_point)
     return result if bias is None else result + bias
+
+
+def _autocast(
+    activation: torch.Tensor, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    device = activation.device.type
+    if not torch.is_autocast_enabled(device):
+        return activation, bias
+    dtype = torch.get_autocast_dtype(device)
+    return activation.to(dtype), None if bias is None else bias.to(dtype)
 
 
 @_table.implements(aten.linear.default)

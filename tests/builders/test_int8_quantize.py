@@ -124,3 +124,10 @@ def test_the_weight_is_left_alone():
     assert torch.equal(weight, before)
     assert not codes.requires_grad
     assert not scale.requires_grad
+
+
+def test_scales_beyond_float32_are_refused():
+    """A float64 weight whose scale float32 cannot hold is refused as such."""
+    weight = torch.full((2, 4), 1e300, dtype=torch.float64)
+    with pytest.raises(BuildError, match="too large for a float32 scale"):
+        quantize_int8(weight, (1, 4))

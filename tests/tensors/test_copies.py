@@ -217,3 +217,12 @@ def test_mutating_operators_are_refused(name):
     with pytest.raises(UnsupportedOperationError, match="change a packed payload in place"):
         getattr(tensor, name)()
     assert torch.equal(tensor, packed())
+
+
+def test_empty_copies_of_a_meta_module():
+    """`module.to_empty` gives room for codes and scales of the same kind."""
+    module = nn.Linear(64, 32, bias=False)
+    module.weight = nn.Parameter(packed().to("meta"))
+    module.to_empty(device="cpu")
+    module.load_state_dict({"weight": packed()})
+    assert torch.equal(module.weight, packed())

@@ -231,3 +231,39 @@ def test_functions_without_a_rule_are_refused():
     """A function of torch that needs another operator raises, naming it."""
     with pytest.raises(UnsupportedOperationError, match="Int8Tensor does not support aten"):
         bilinear(torch.ones(2, 3), torch.ones(2, 64), packed(4, 3, 64))
+
+
+def test_autocast_sets_the_type():
+    """Under autocast a linear with its bias runs and answers in autocast's type, as in torch."""
+    module = torch.nn.Linear(64, 32)
+    module.weight = torch.nn.Parameter(packed())
+    x = activation(3, 64).requires_grad_()
+    for function in (module, torch.compile(module, fullgraph=True, backend="aot_eager")):
+        with torch.autocast("cpu", torch.bfloat16):
+            found = function(x)
+        assert found.dtype == torch.bfloat16
+    expected = linear(x.bfloat16(), packed(), module.bias.bfloat16())
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 31, 33])
+@pytest.mark.parametrize("columns", [1, 2, 15, 16, 17, 31, 48, 63, 80])
+def test_odd_sizes(rows, columns):
+    """Sizes that torch's packed kernel reads beyond, and crashes on, never reach it."""
+    tensor = packed(rows, columns, dtype=torch.bfloat16)
+    for batch in (1, 2, 5, 8):
+        x = activation(batch, columns, dtype=torch.bfloat16)
+        assert_near(linear(x, tensor), x.double() @ double(tensor).t(), torch.bfloat16)
+
+
+@pytest.mark.parametrize("offset", [1, 2, 8, 16, 31, 33])
+def test_odd_addresses(offset):
+    """Codes and activations may lie at any address, as they do in mapped files and slices."""
+    tensor = packed(32, 64, dtype=torch.bfloat16)
+    bytes_ = torch.empty(offset + 32 * 64, dtype=torch.int8)
+    codes = bytes_[offset:].view(32, 64).copy_(tensor.qdata)
+    moved = tensor.with_fields(qdata=codes)
+    room = torch.empty(offset + 4 * 64, dtype=torch.bfloat16)
+    x = room[offset:].view(4, 64).copy_(activation(4, 64, dtype=torch.bfloat16))
+    assert_near(linear(x, moved), x.double() @ double(tensor).t(), torch.bfloat16)
+    assert_near(linear(x, moved[1:]), x.double() @ double(tensor)[1:].t(), torch.bfloat16)
