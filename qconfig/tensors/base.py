@@ -17,9 +17,9 @@ from qconfig.tensors.fields import (
     logical_geometry,
     mapped,
     materialized,
-    short_tensor,
+    summary,
 )
-from qconfig.tensors.serialization import allow_in_weights_only, reduce_packed
+from qconfig.tensors.serialization import allow_in_weights_only, reduce_packed, stable_hash
 from qconfig.tensors.value_checks import check_finite
 from qconfig.versioning import Layout, registry
 
@@ -193,6 +193,9 @@ class PackedTensor(torch.Tensor):
         attributes = dict(zip(cls.fields.attributes, context[1:], strict=True))
         return cls._wrap(tensors, attributes, context[0], size, stride)
 
+    def _stable_hash_for_caching(self) -> str:
+        return stable_hash(self)
+
     @classmethod
     def __torch_function__(
         cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -236,11 +239,7 @@ class PackedTensor(torch.Tensor):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         """Return class, dtype, shape and fields in one line, without elements."""
-        inner = {k: short_tensor(t) for k, t in self.inner_tensors.items() if t is not None}
-        plain = {k: str(v) for k, v in self.inner_attributes.items() if v not in (None, False)}
-        shown = {"dtype": str(self.shown_dtype).removeprefix("torch."), **inner, **plain}
-        device = next(t.device for t in self.inner_tensors.values() if t is not None)
-        parts = [f"{k}={v}" for k, v in shown.items()] + [f"device={device}"]
+        parts = summary(self.inner_tensors, self.inner_attributes, self.shown_dtype)
         return f"{type(self).__name__}({', '.join(parts)})"
 
 

@@ -86,6 +86,18 @@ def short_tensor(tensor: torch.Tensor) -> str:
     return f"{DType.parse(tensor.dtype).value}{list(tensor.shape)}"
 
 
+def summary(
+    tensors: Mapping[str, torch.Tensor | None], attributes: Mapping[str, Any], dtype: torch.dtype
+) -> list[str]:
+    """Return `name=value` for what is set, tensors by type and shape, without elements."""
+    present = {name: t for name, t in tensors.items() if t is not None}
+    inner = {name: short_tensor(t) for name, t in present.items()}
+    plain = {k: str(v) for k, v in attributes.items() if v not in (None, False)}
+    device = next(t.device for t in present.values())
+    shown = {"dtype": DType.parse(dtype).value, **inner, **plain, "device": device}
+    return [f"{name}={value}" for name, value in shown.items()]
+
+
 def mapped(
     tensors: Mapping[str, torch.Tensor | None], function: Callable[[torch.Tensor], torch.Tensor]
 ) -> dict[str, torch.Tensor | None]:

@@ -1,6 +1,7 @@
 """Pickles of packed tensors: by field name and version, readable with `weights_only=True`."""
 
 from enum import Enum
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
@@ -48,6 +49,24 @@ def rebuild_packed(
     if is_parameter:
         result.__dict__["_is_param"] = True
     return result
+
+
+def stable_hash(tensor: "PackedTensor") -> str:
+    """Return what a cache of compiled graphs must know of a tensor: all but its elements."""
+    names, context = tensor.__tensor_flatten__()
+    inner = [(name, tensor.__dict__[name]) for name in names]
+    shown = (
+        str(registry.entry_of(tensor.layout_class)),
+        f"{type(tensor).__module__}.{type(tensor).__qualname__}",
+        repr(context),
+        [str(part) for part in (tensor.shape, tensor.stride(), tensor.device)],
+        [(n, type(t).__qualname__, *map(str, _geometry(t))) for n, t in inner],
+    )
+    return sha256(repr(shown).encode()).hexdigest()
+
+
+def _geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
 
 
 def allow_in_weights_only(cls: "type[PackedTensor]") -> None:

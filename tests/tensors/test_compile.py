@@ -103,3 +103,26 @@ def test_export():
     module, x = layer(0), activation(3, 64)
     program = torch.export.export(module, (x,))
     assert torch.allclose(program.module()(x), module(x))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_compiled_graphs_are_cached(tmp_path, monkeypatch):
+    """A second process's compilation of a packed weight, as an argument, comes from the cache."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    counts = torch._dynamo.utils.counters["aot_autograd"]
+    counts.clear()
+    for seed in (0, 1):
+        torch._dynamo.reset()
+        compiled = torch.compile(nn.functional.linear, fullgraph=True)
+        with torch.no_grad():
+            compiled(activation(3, 64), packed(seed=seed))
+    assert counts["autograd_cache_bypass"] == 0
+    assert (counts["autograd_cache_miss"], counts["autograd_cache_hit"]) == (1, 1)
+
+
+def test_cache_key_tells_forms_apart():
+    """The key of the cache depends on the form, not on elements."""
+    key = packed()._stable_hash_for_caching()
+    assert packed(seed=1)._stable_hash_for_caching() == key
+    others = [packed(dtype=torch.bfloat16), packed(granularity=PerGroup(16)), packed(16, 64)]
+    assert len({key, *(o._stable_hash_for_caching() for o in others)}) == 4
