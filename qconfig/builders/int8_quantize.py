@@ -51,7 +51,7 @@ def quantize_int8(
     scale = torch.empty(scale_shape, dtype=torch.float32, device=weight.device)
     if weight.numel():
         rows = _contiguous_blocks(shape, block_size) if weight.is_contiguous() else None
-        if rows is not None and prod(block_size) <= _BUFFER_ELEMENTS:
+        if rows is not None and prod(block_size) <= _buffer_elements(weight):
             _by_rows(weight.view(rows), codes.view(rows), scale.view(-1, 1))
         else:
             _by_slabs(weight, codes, scale, block_size)

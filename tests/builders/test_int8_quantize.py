@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.profiler import ProfilerActivity
 
 from qconfig.builders.int8_quantize import quantize_int8
 from qconfig.configs import PerAxis, PerGroup, PerRow, PerTensor, block_size
@@ -131,3 +132,18 @@ def test_scales_beyond_float32_are_refused():
     weight = torch.full((2, 4), 1e300, dtype=torch.float64)
     with pytest.raises(BuildError, match="too large for a float32 scale"):
         quantize_int8(weight, (1, 4))
+
+
+@pytest.mark.parametrize("name", GRANULARITIES)
+def test_temporaries_are_small(name):
+    """Beside codes and scales, less than a quarter of the weight's bytes are alive at any time."""
+    weight = float_weight(1024, 1024, dtype=torch.bfloat16)
+    block = block_size(GRANULARITIES[name], (1024, 1024))
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profile:
+        codes, scale = quantize_int8(weight, block)
+    live = peak = 0
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    assert peak - codes.nbytes - scale.nbytes < weight.nbytes / 4
