@@ -16,8 +16,8 @@ from qconfig import Int8Tensor
 from qconfig.checkpoints.checkpoint import SINGLE_FILE, open_checkpoint, other_files
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import write_checkpoint
-from qconfig.codec.layout_values import wrapped
 from qconfig.codec.documents import load_document
+from qconfig.codec.layout_values import wrapped
 from qconfig.migrations.int8_tensor_layout import Int8TensorLayoutV1
 
 

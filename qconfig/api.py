@@ -111,7 +111,9 @@ def upgrade_config(data: Any) -> dict[str, Any]:
     return config_to_dict(config_from_dict(data))
 
 
-def plan(model: "nn.Module | Path | str", config: Config, *, allow_unmatched: bool = False) -> "Plan":
+def plan(
+    model: "nn.Module | Path | str", config: Config, *, allow_unmatched: bool = False
+) -> "Plan":
     """Return what `quantize_` or `quantize_checkpoint` would do; nothing is changed.
 
     Args:

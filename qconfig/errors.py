@@ -34,7 +34,9 @@ _MAX_SHOWN = 120
 
 def printable(text: str) -> str:
     """Return `text` with every character that could steer a terminal written as an escape."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
 
 
 def shown(value: object) -> str:

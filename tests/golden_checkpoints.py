@@ -14,10 +14,10 @@ import torch
 
 from qconfig import upgrade_checkpoint
 from qconfig.checkpoints.contents import ShardContents
-from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written
 from qconfig.codec.dtypes import DType
+from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor, TensorSpec
 from qconfig.versioning import Kind, Layout

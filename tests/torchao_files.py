@@ -15,12 +15,12 @@ from attrs import frozen
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from qconfig.layouts import Int8TensorLayout
 from qconfig.migrations.int8_tensor_layout import (
     Int8TensorLayoutV1,
     Int8TensorLayoutV2,
     Int8TensorLayoutV4,
 )
-from qconfig.layouts import Int8TensorLayout
 from qconfig.versioning import Layout
 
 ROOT = Path(__file__).parents[1]

@@ -58,8 +58,8 @@ class Int8WeightOnlyBuilder:
             BuildError: another type or rank, or values that are not finite.
             FieldError: the granularity does not fit the shape.
         """
-        from qconfig.builders.int8_quantize import quantize_int8
         from qconfig.tensors.int8 import Int8Tensor
+        from qconfig.tensors.int8_quantize import quantize_int8
 
         reason = self.refusal(config, Target("", tuple(weight.shape), DType.parse(weight.dtype)))
         block = block_size(config.granularity, tuple(weight.shape))

@@ -14,8 +14,8 @@ from qconfig.checkpoints.record import (
     read_record,
 )
 from qconfig.codec import strict_json
-from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.index_file import read_index, shard_path
+from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.safetensors_header import Header, read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
@@ -161,7 +161,11 @@ def _locate(
         for name, shard in weight_map.items()
         if name not in headers[shard].tensors
     ]
-    notes = [f"{s} holds {n}, which is not in the index" for n, s in located.items() if n not in weight_map]
+    notes = [
+        f"{s} holds {n}, which is not in the index"
+        for n, s in located.items()
+        if n not in weight_map
+    ]
     return located, problems, notes
 
 

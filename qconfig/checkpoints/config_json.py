@@ -3,20 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.codec.converter import structure_any, unstructure
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
 from qconfig.versioning import Config
 
 QUANT_METHOD = "qconfig"
-_KEY = "quantization_config"
 
 
 def with_config(config_json: Mapping[str, Any] | None, config: Config | None) -> dict[str, Any]:
     """Return config.json with our quantization config in place of any other."""
     rest = dict(config_json or {})
     if config is not None:
-        rest[_KEY] = {"quant_method": QUANT_METHOD, "config": unstructure(config)}
+        rest[CONFIG_KEY] = {"quant_method": QUANT_METHOD, "config": unstructure(config)}
     return rest
 
 
@@ -36,14 +35,14 @@ def stored_config(checkpoint: Checkpoint) -> Config | None:
         raise CheckpointError(
             "the quantization config is not ours",
             file=file,
-            pointer=f"/{_KEY}/quant_method",
+            pointer=f"/{CONFIG_KEY}/quant_method",
             found=method,
             expected=f'an object with quant_method "{QUANT_METHOD}" and config',
         )
     try:
         config: Config = structure_any(data["config"])
     except QconfigError as error:
-        prefix = f"/{_KEY}/config"
+        prefix = f"/{CONFIG_KEY}/config"
         raise_problems([p.at(file=file, pointer_prefix=prefix) for p in error.problems], file=file)
         raise
     return config

@@ -100,4 +100,3 @@ def _check_target(target: Path, source: Path | None) -> None:
             found=str(real),
             expected=f"a directory outside {inside}",
         )
-

@@ -8,9 +8,10 @@ from typing import Any
 from attrs import asdict, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
-from qconfig.codec.layout_values import present_fields
 from qconfig.codec.dtypes import DType
+from qconfig.codec.layout_values import present_fields
 from qconfig.codec.tensor_values import nbytes
+from qconfig.errors import QconfigError
 from qconfig.versioning import Layout, registry
 
 
@@ -127,7 +128,10 @@ def inspect_checkpoint(path: Path | str, *, follow_symlinks: bool = False) -> In
 
 def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummary:
     entry = registry.entry_of(type(layout))
-    current: Any = registry.convert(layout)
+    try:
+        current: Any = registry.convert(layout)
+    except QconfigError as error:
+        raise error.at(file=checkpoint.directory, fqn=fqn) from None
     return TensorSummary(
         fqn,
         checkpoint.shard_of[fqn],

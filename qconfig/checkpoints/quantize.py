@@ -6,7 +6,7 @@ from typing import Any
 
 from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint, other_files
-from qconfig.checkpoints.config_json import with_config
+from qconfig.checkpoints.config_json import CONFIG_KEY, with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
@@ -32,6 +32,9 @@ def plan_checkpoint(
         raise CheckpointError(
             "the checkpoint is quantized already",
             file=checkpoint.directory / CONFIG_FILE,
+            pointer=f"/{CONFIG_KEY}",
+            found=(checkpoint.quantization_config or {}).get("quant_method", "quantized tensors"),
+            expected="a checkpoint without quantized tensors and without a quantization config",
             hint="start from the checkpoint it was made from",
         )
     tensors = checkpoint.plain.items()

@@ -1,7 +1,7 @@
 """The `qconfig` entry of a safetensors header: which tensors belong together, in which layout.
 
-One JSON string:
-`{"container": 1, "min_reader": 1, "layouts": [...], "tensors": {fqn: index}, "ties": {alias: fqn}}`.
+One JSON string, with container version 1 and `min_reader` 1:
+`{"container": 1, "min_reader": 1, "layouts": [], "tensors": {fqn: index}, "ties": {alias: fqn}}`.
 A layout is described once, by its document with dtype and shape of each inner tensor, and shared
 by all tensors of that form; the inner tensors themselves are named `<fqn>.<field>`. A tied tensor
 is stored once; `ties` has its other names.
@@ -16,7 +16,7 @@ from attrs import frozen
 
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written, unstructure
-from qconfig.errors import ContainerError, NewerVersionError, QconfigError, raise_problems
+from qconfig.errors import ContainerError, DocumentSyntaxError, NewerVersionError, QconfigError, raise_problems
 from qconfig.versioning import Kind, Layout
 
 METADATA_KEY = "qconfig"
@@ -76,7 +76,10 @@ def read_record(text: str, *, file: Path) -> Record:
         DocumentError: a layout document is wrong.
     """
     where = f"/__metadata__/{METADATA_KEY}"
-    data = strict_json.loads(text, file=file)
+    try:
+        data = strict_json.loads(text, file=file)
+    except DocumentSyntaxError as error:
+        raise error.at(pointer_prefix=where) from None
     if not isinstance(data, dict):
         raise _malformed(file, where, data, "an object")
     min_reader = data.get("min_reader")

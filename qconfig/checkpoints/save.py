@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from qconfig.checkpoints.checkpoint import SINGLE_FILE
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents
-from qconfig.codec.layout_values import wrapped
-from qconfig.codec.layout_values import present_fields
 from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.codec.layout_values import present_fields, wrapped
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import CheckpointError, UsageError, raise_problems
 from qconfig.versioning import Config

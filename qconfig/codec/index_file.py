@@ -181,9 +181,7 @@ def _linked_mode(path: Path, *, follow_symlinks: bool) -> int:
             found=os.fspath(path.readlink()),
             hint="the download is not complete; fetch it again",
         ) from error
-    home = path.parent.resolve(strict=True)
-    allowed = [home, *_blobs(home)]
-    if not follow_symlinks and not any(target.is_relative_to(folder) for folder in allowed):
+    if not follow_symlinks and not stays_inside(target, path.parent):
         raise ContainerError(
             "a shard is a symbolic link that leaves its directory",
             file=path,
@@ -192,6 +190,15 @@ def _linked_mode(path: Path, *, follow_symlinks: bool) -> int:
             hint="follow symbolic links only where you made them yourself (--follow-symlinks)",
         )
     return target.stat().st_mode
+
+
+def stays_inside(target: Path, directory: Path) -> bool:
+    """Return whether a link of a checkpoint in `directory` may lead to the resolved `target`.
+
+    It may lead into the directory itself, and into the `blobs` of its Hugging Face cache entry.
+    """
+    home = directory.resolve(strict=True)
+    return any(target.is_relative_to(folder) for folder in (home, *_blobs(home)))
 
 
 def _blobs(home: Path) -> list[Path]:

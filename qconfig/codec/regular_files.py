@@ -93,6 +93,14 @@ def open_regular(path: Path | str) -> Iterator[OpenFile]:
         _check_kind(path, path.stat().st_mode)
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if _leads_nowhere(path):
+            raise ContainerError(
+                "a symbolic link that leads nowhere",
+                file=path,
+                found=os.readlink(path),
+                expected="a regular file",
+                hint="the download is not complete; fetch it again",
+            ) from None
         reason = getattr(error, "strerror", None) or str(error)
         raise StorageError(f"cannot open: {reason}", file=path) from error
     try:
@@ -119,6 +127,13 @@ def read_document(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> bytes
                 expected=f"bytes: {limits.describe('document_bytes')}",
             )
         return bytes(file.read(0, file.size))
+
+
+def _leads_nowhere(path: Path) -> bool:
+    try:
+        return path.is_symlink() and not path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _check_kind(path: Path, mode: int) -> None:

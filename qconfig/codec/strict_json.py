@@ -76,7 +76,7 @@ def _encoded(value: Any, *, indent: int | None, separators: tuple[str, str]) -> 
         raise FieldError(
             "a string that UTF-8 cannot hold", found=error.object[error.start : error.end]
         ) from None
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise FieldError("a value that JSON cannot hold", hint=str(error)) from None
     return text
 

@@ -54,11 +54,6 @@ class Int8TensorLayout(Layout):
         "Whether weight codes use 7 of the 8 bits.", default=False, kw_only=True
     )
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Logical shape: that of `qdata`."""
-        return tuple(self.qdata.shape)
-
     def check_relations(self) -> None:
         """Check that scales and zero points have one entry per block."""
         check_int8(self)

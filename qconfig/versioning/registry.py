@@ -18,6 +18,7 @@ from qconfig.errors import (
     UnknownNameError,
     nearest,
 )
+from qconfig.versioning.fields import tensor_fields
 from qconfig.versioning.names import schema_path
 from qconfig.versioning.tensor_check import check_tensors
 
@@ -35,6 +36,12 @@ class Layout:
     """Base of every tensor-layout class: checks the tensors, then the relations between fields."""
 
     __slots__ = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Logical shape: that of the first tensor field, unless a class says otherwise."""
+        payload = tensor_fields(type(self))[0]
+        return tuple(getattr(self, payload.name).shape)
 
     def __attrs_post_init__(self) -> None:
         """Check what was passed.

@@ -142,9 +142,7 @@ def _bf16(target: Path, size: int) -> None:
 
 
 def _int8(shape: tuple[int, int]) -> LazyTensor:
-    return LazyTensor(
-        DType.INT8, shape, lambda: torch.randint(-128, 128, shape, dtype=torch.int8)
-    )
+    return LazyTensor(DType.INT8, shape, lambda: torch.randint(-128, 128, shape, dtype=torch.int8))
 
 
 def _v4(target: Path, size: int) -> None:

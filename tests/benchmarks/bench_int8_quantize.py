@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from qconfig.builders.int8_quantize import quantize_int8
+from qconfig.tensors.int8_quantize import quantize_int8
 from tests.benchmarks.timing import row, side_by_side
 
 SIZE = 4096

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from qconfig.checkpoints.contents import ShardContents
-from qconfig.codec.layout_values import wrapped
 from qconfig.checkpoints.write import write_checkpoint
+from qconfig.codec.layout_values import wrapped
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.layouts import Int8TensorLayout
 from qconfig.migrations.int8_tensor_layout import Int8TensorLayoutV1

@@ -35,7 +35,10 @@ def test_a_failing_rename_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     monkeypatch.setattr(Path, "rename", refuse)
-    with pytest.raises(StorageError, match="the file system refused"), new_directory(tmp_path / "n"):
+    with (
+        pytest.raises(StorageError, match="the file system refused"),
+        new_directory(tmp_path / "n"),
+    ):
         pass
     assert list(tmp_path.iterdir()) == []
 

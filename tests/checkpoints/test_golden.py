@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.golden_checkpoints import FQN, checkpoint_bytes, upgraded_bytes
-from tests.regenerate import golden_cases
-from tests.strategies import documented_entries
 
 from qconfig import inspect_checkpoint, load_checkpoint
 from qconfig.versioning import Kind
+from tests.golden_checkpoints import FQN, checkpoint_bytes, upgraded_bytes
+from tests.regenerate import golden_cases
+from tests.strategies import documented_entries
 
 CASES = [
     pytest.param(case, id=f"{entry.name}-v{entry.version}-{case.stem}")
@@ -36,13 +36,15 @@ def test_the_writer_still_gives_the_golden_file(case: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_element_changes_its_value(case: Path) -> None:
-    """Read by safetensors itself, every inner tensor after the upgrade holds what it held before."""
+    """Read by safetensors itself, every inner tensor holds what it held before the upgrade."""
     renamed = {f"{FQN}.int_data": f"{FQN}.qdata"}
     before = load_file(case.with_suffix(".safetensors"))
     after = load_file(case.with_suffix(".upgraded.safetensors"))
     assert {renamed.get(name, name) for name in before} == after.keys()
     for name, tensor in before.items():
-        assert torch.equal(tensor.flatten().double(), after[renamed.get(name, name)].flatten().double())
+        assert torch.equal(
+            tensor.flatten().double(), after[renamed.get(name, name)].flatten().double()
+        )
 
 
 @pytest.mark.parametrize("case", CASES)

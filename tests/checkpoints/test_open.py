@@ -1,4 +1,4 @@
-"""Opening checkpoints: headers, index, records and config have to agree (hostile inputs 11-20, 39-40)."""
+"""Opening checkpoints: headers, index, records and config agree (hostile inputs 11-20, 39-40)."""
 
 import json
 import os
@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tests.checkpoints.builders import checkpoint_of, current_layout, float_checkpoint, v1_layout
 
 from qconfig import inspect_checkpoint
 from qconfig.checkpoints.checkpoint import open_checkpoint
@@ -19,6 +18,7 @@ from qconfig.errors import (
     QconfigError,
     StorageError,
 )
+from tests.checkpoints.builders import checkpoint_of, current_layout, float_checkpoint, v1_layout
 
 INDEX = "model.safetensors.index.json"
 
@@ -70,7 +70,9 @@ def test_a_tensor_in_two_shards_is_refused(sharded: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(sharded)
     assert "norm.weight: the tensor lies in two shards" in str(caught.value)
-    assert "model-00001-of-00003.safetensors and model-00002-of-00003.safetensors" in str(caught.value)
+    assert "model-00001-of-00003.safetensors and model-00002-of-00003.safetensors" in str(
+        caught.value
+    )
 
 
 def test_a_tensor_missing_in_the_index_is_a_note(sharded: Path) -> None:
@@ -237,7 +239,9 @@ def test_parts_may_lie_in_different_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fqn", "bias"), [("weight", "bias"), ("", "b"), ("m.w", "m.w_1")], ids=["root", "empty", "prefix"]
+    ("fqn", "bias"),
+    [("weight", "bias"), ("", "b"), ("m.w", "m.w_1")],
+    ids=["root", "empty", "prefix"],
 )
 def test_unusual_names_work(tmp_path: Path, fqn: str, bias: str) -> None:
     """Hostile input 24: names without a dot, the empty name, and one name that begins another."""
@@ -251,7 +255,9 @@ def test_a_newer_container_is_told_apart(tmp_path: Path) -> None:
     """A container that needs a newer reader is no damage: exit code 4."""
     source = checkpoint_of(tmp_path / "m", {"a.weight": current_layout()})
     edit_record(source, lambda record: record.update(container=3, min_reader=2))
-    with pytest.raises(NewerVersionError, match="the container is newer than this qconfig") as caught:
+    with pytest.raises(
+        NewerVersionError, match="the container is newer than this qconfig"
+    ) as caught:
         open_checkpoint(source)
     assert caught.value.exit_code == 4
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.checkpoints.builders import checkpoint_of, v1_layout
 
 from qconfig import (
     Int8Tensor,
@@ -17,6 +16,7 @@ from qconfig import (
     save_checkpoint,
 )
 from qconfig.errors import CheckpointError, QconfigError, UsageError
+from tests.checkpoints.builders import checkpoint_of, v1_layout
 
 
 def model(*, tied: bool = False) -> torch.nn.Sequential:
@@ -78,7 +78,10 @@ def test_shards_are_cut_at_a_size(tmp_path: Path) -> None:
     net = model()
     save_checkpoint(net, tmp_path / "m", max_shard_bytes=5000)
     found = inspect_checkpoint(tmp_path / "m")
-    assert list(found.shards) == ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
+    assert list(found.shards) == [
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+    ]
     state_dict = load_checkpoint(tmp_path / "m")
     for name, tensor in net.state_dict().items():
         assert torch.equal(state_dict[name], tensor)
@@ -167,7 +170,7 @@ def test_a_tied_name_need_not_be_stored(tmp_path: Path) -> None:
 
 
 def test_zero_points_that_are_all_zero_are_dropped_on_loading(tmp_path: Path) -> None:
-    """torchao stores zero points of 0; without them the value is equal and the linear faster."""
+    """Torchao stores zero points of 0; without them the value is equal and the linear faster."""
     source = checkpoint_of(tmp_path / "m", {"a.weight": v1_layout()})
     assert load_checkpoint(source)["a.weight"].zero_point is None
 

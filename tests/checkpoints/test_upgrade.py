@@ -7,12 +7,12 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from tests.checkpoints.builders import checkpoint_of, current_layout, v1_layout
 
 import qconfig.codec.safetensors_writer as writer_module
 from qconfig import inspect_checkpoint, upgrade_checkpoint
 from qconfig.checkpoints.checkpoint import open_checkpoint
 from qconfig.errors import MigrationError, StorageError, UsageError
+from tests.checkpoints.builders import checkpoint_of, current_layout, v1_layout
 
 V1_CONFIG = {
     "quantization_config": {
@@ -46,7 +46,10 @@ def files_of(directory: Path) -> dict[str, bytes]:
 def test_codes_and_scales_keep_their_bits(old: Path, tmp_path: Path) -> None:
     """Every stored element is the same after the upgrade; only names and shapes differ."""
     upgrade_checkpoint(old, tmp_path / "new")
-    before, after = load_file(old / "model.safetensors"), load_file(tmp_path / "new/model.safetensors")
+    before, after = (
+        load_file(old / "model.safetensors"),
+        load_file(tmp_path / "new/model.safetensors"),
+    )
     assert torch.equal(before["a.weight.int_data"], after["a.weight.qdata"])
     assert after["a.weight.scale"].shape == (8, 1)
     assert torch.equal(before["a.weight.scale"], after["a.weight.scale"].flatten())
@@ -93,7 +96,9 @@ def test_the_report_says_steps_and_losses(old: Path, tmp_path: Path) -> None:
     first = report["tensors"][0]
     assert (first["fqn"], first["from_version"], first["to_version"]) == ("a.weight", 1, 5)
     assert len(first["steps"]) == 4
-    assert first["drops"] == ["quant_min, quant_max and zero_point_domain: no value depends on them"]
+    assert first["drops"] == [
+        "quant_min, quant_max and zero_point_domain: no value depends on them"
+    ]
     assert report["computed_bytes"] == 8 + 16
 
 
@@ -130,7 +135,9 @@ def test_a_current_checkpoint_needs_nothing(tmp_path: Path) -> None:
 
 def test_ties_survive(tmp_path: Path) -> None:
     """A tied name leads to its tensor after the upgrade too."""
-    source = checkpoint_of(tmp_path / "old", {"a.weight": v1_layout()}, ties={"b.weight": "a.weight"})
+    source = checkpoint_of(
+        tmp_path / "old", {"a.weight": v1_layout()}, ties={"b.weight": "a.weight"}
+    )
     upgrade_checkpoint(source, tmp_path / "new")
     assert open_checkpoint(tmp_path / "new").ties == {"b.weight": "a.weight"}
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.checkpoints.builders import checkpoint_of, current_layout, float_checkpoint, v1_layout
 
 from qconfig import Int8WeightOnlyConfig, quantize_checkpoint, verify_checkpoint
 from qconfig.errors import UnknownFieldError
+from tests.checkpoints.builders import checkpoint_of, current_layout, float_checkpoint, v1_layout
 
 
 @pytest.fixture

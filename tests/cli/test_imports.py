@@ -32,6 +32,7 @@ QUICK = [
     "diff {old_model} {old_model}",
     "upgrade {config}",
     "explain {config} layers.0.up",
+    "plan {float_model} {config}",
 ]
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
-from qconfig.builders.int8_quantize import quantize_int8
 from qconfig.configs import PerAxis, PerGroup, PerRow, PerTensor, block_size
 from qconfig.tensors import Int8Tensor
+from qconfig.tensors.int8_quantize import quantize_int8
 
 GRANULARITIES = {
     "row": PerRow(),

@@ -114,7 +114,7 @@ def test_plugin_in_a_foreign_project(tmp_path):
         "def test_mine(conformance_check):\n"
         "    conformance_check()\n"
     )
-    options = ["-p", "qconfig.testing.plugin", "--strict-markers", "-q", "-k", "layout or pickle"]
+    options = ["--strict-markers", "-q", "-k", "layout or pickle"]
     command = [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert result.returncode == 0, result.stdout

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity
 
-from qconfig.builders.int8_quantize import quantize_int8
 from qconfig.configs import PerAxis, PerGroup, PerRow, PerTensor, block_size
 from qconfig.errors import BuildError
+from qconfig.tensors.int8_quantize import quantize_int8
 from tests.tensors.samples import FLOATS, GRANULARITIES, float_weight
 from tests.tensors.torchao_peer import torchao_int8
 
@@ -52,7 +52,7 @@ def test_a_second_axis_is_torchaos():
 @pytest.mark.parametrize("shape", [(24, 64), (3, 8, 64)])
 def test_small_buffers_change_nothing(monkeypatch, name, shape):
     """However few rows the buffer holds, the bits are the same."""
-    module = "qconfig.builders.int8_quantize"
+    module = "qconfig.tensors.int8_quantize"
     for elements in (1, 64, 200):
         monkeypatch.setattr(f"{module}._SMALLEST_BUFFER", elements)
         monkeypatch.setattr(f"{module}._BUFFER_ELEMENTS", elements)
