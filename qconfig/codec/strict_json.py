@@ -203,13 +203,26 @@ def _report(text: str, limits: Limits) -> NoReturn:
 
 
 def _syntax_error(error: json.JSONDecodeError) -> DocumentSyntaxError:
-    document = error.doc
-    at_end = not document[error.pos :].strip()
+    document, position = error.doc, error.pos
+    comma = _trailing_comma(document, position)
+    if comma is not None:
+        return DocumentSyntaxError(
+            f"not JSON at {place(document, comma)}: a comma without a value after it",
+            hint="delete the comma before the closing bracket",
+        )
+    at_end = not document[position:].strip()
     hint = "the text ends too early" if at_end else "check brackets, quotes and commas"
-    before = document[: error.pos].rstrip()
-    if document[error.pos : error.pos + 1] in {"}", "]"} and before.endswith(","):
-        hint = "delete the comma before the closing bracket"
-    elif document[error.pos : error.pos + 1] in {"'", "/", "#"}:
+    if document[position : position + 1] in {"'", "/", "#"}:
         hint = "JSON has double quotes only, and no comments"
-    line = f"line {error.lineno}, column {error.colno}"
-    return DocumentSyntaxError(f"not JSON at {line}: {error.msg}", hint=hint)
+    return DocumentSyntaxError(f"not JSON at {place(document, position)}: {error.msg}", hint=hint)
+
+
+def _trailing_comma(document: str, position: int) -> int | None:
+    """Return where the comma is: Python points behind it up to 3.12, and at it from 3.13 on."""
+    before = document[:position].rstrip()
+    if document[position : position + 1] in {"}", "]"} and before.endswith(","):
+        return len(before) - 1
+    rest = document[position + 1 :].lstrip()
+    if document[position : position + 1] == "," and rest[:1] in {"}", "]"}:
+        return position
+    return None
