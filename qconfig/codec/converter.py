@@ -45,6 +45,7 @@ from qconfig.errors import (
     nearest,
 )
 from qconfig.versioning import Config, Entry, Kind, info_of, registry
+from qconfig.versioning.class_check import check_class
 from qconfig.versioning.fields import FieldInfo
 
 
@@ -89,8 +90,9 @@ class _ObjectHook:
     @classmethod
     def of(cls, converter: Converter, kind: Any) -> "_ObjectHook":
         entry = registry.entry_of(kind)
+        check_class(entry)
         fields: list[tuple[str, Any, Hook, bool, FieldInfo]] = []
-        for field in attrs.fields(attrs.resolve_types(kind)):
+        for field in attrs.fields(kind):
             hook: Hook = converter.get_structure_hook(field.type)
             if entry.kind is Kind.LAYOUT and info_of(field).tensor is not None:
                 hook = _optional(_structure_spec) if field.default is None else _structure_spec
@@ -128,6 +130,8 @@ class _ObjectHook:
                 return self.entry.cls(**values)
             except QconfigError as error:
                 problems += error.problems
+            except (TypeError, ValueError) as error:  # what validators of attrs raise
+                problems.append(FieldError(str(error.args[0] if error.args else error)))
         # The constructor stops at the first value out of bounds; a document hears of them all.
         bounds: list[QconfigError] = []
         for name, _kind, _hook, _required, info in self.fields:

@@ -1,5 +1,11 @@
 """Names, integer versions, steps between them, and the JSON Schemas of the classes."""
 
+from qconfig.versioning.decorators import (
+    migration,
+    register_config,
+    register_layout,
+    register_value,
+)
 from qconfig.versioning.fields import (
     FieldInfo,
     TensorPattern,
@@ -16,10 +22,6 @@ from qconfig.versioning.registry import (
     Layout,
     Registry,
     Step,
-    migration,
-    register_config,
-    register_layout,
-    register_value,
     registry,
 )
 

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from attrs import NOTHING, frozen
 
-from qconfig.errors import FieldError
+from qconfig.errors import FieldError, RegistrationError
 from qconfig.versioning.type_check import FieldCheck, tupled
 
 _KEY = "qconfig"
@@ -149,6 +149,22 @@ def tensor(doc: str, dtypes: str | tuple[str, ...], shape: str, *, default: Any 
     names = (dtypes,) if isinstance(dtypes, str) else dtypes
     info = FieldInfo(doc, tensor=TensorPattern(names, shape))
     return attrs.field(default=default, metadata={_KEY: info}, kw_only=default is not NOTHING)
+
+
+def resolved_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":
+    """Return the fields of a class with their types, where annotations are strings too.
+
+    Raises:
+        RegistrationError: an annotation names what its module does not have when it runs.
+    """
+    try:
+        return tuple(attrs.fields(attrs.resolve_types(cls)))
+    except (NameError, TypeError, AttributeError, SyntaxError) as error:
+        raise RegistrationError(
+            f"the annotations of {cls.__name__} cannot be read",
+            found=str(error),
+            hint="import what annotations name outside of `if TYPE_CHECKING`",
+        ) from None
 
 
 def tensor_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":

@@ -4,9 +4,11 @@ Identity is a registered string and an integer from 1, never a class path. Nothi
 imports, calls or looks up code by a name that it found in data; it asks this registry.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Any, TypeVar, get_type_hints
+from threading import RLock
+from typing import Any, NoReturn, get_type_hints
 
 import attrs
 from attrs import frozen
@@ -17,13 +19,13 @@ from qconfig.errors import (
     RegistrationError,
     UnknownNameError,
     nearest,
+    shown,
 )
 from qconfig.versioning.fields import tensor_fields
-from qconfig.versioning.names import schema_path
+from qconfig.versioning.names import schema_path, snake_name
 from qconfig.versioning.tensor_check import check_tensors
 
-C = TypeVar("C", bound=type)
-F = TypeVar("F", bound=Callable[..., Any])
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class Config:
@@ -115,37 +117,70 @@ class Registry:
         self._entries: dict[tuple[str, int], Entry] = {}
         self._by_class: dict[type, Entry] = {}
         self._versions: dict[str, list[int]] = {}
+        self._names: dict[str, str] = {}
         self._steps: dict[tuple[str, int, int], Step] = {}
         self._loader: Callable[[], None] | None = None
+        self._lock = RLock()
+        self._is_loading = False
 
     def on_first_use(self, loader: Callable[[], None]) -> None:
         """Call `loader` once, before the first lookup: it imports what registers itself."""
         self._loader = loader
 
     def _load(self) -> None:
-        loader, self._loader = self._loader, None
-        if loader is not None:
-            loader()
+        if self._loader is None:
+            return
+        with self._lock:  # other threads wait until all is there
+            if self._is_loading or self._loader is None:
+                return
+            self._is_loading = True
+            try:
+                self._loader()
+            except Exception as error:
+                # The modules that did import stay so: a second attempt would find a part only.
+                self._loader = _raiser(error)
+                raise
+            finally:
+                self._is_loading = False
+            self._loader = None
 
     # registration
 
-    def add(self, name: str, version: int, kind: Kind, cls: type, *, tagged: bool = True) -> None:
+    def add(self, name: Any, version: Any, kind: Kind, cls: type, *, tagged: bool = True) -> None:
         """Register an attrs class; an untagged value has no `type` in documents.
 
         Raises:
-            RegistrationError: not an attrs class, or the identity is taken.
+            RegistrationError: not an attrs class, or not an identity that it can have.
         """
         if not attrs.has(cls):
             raise RegistrationError(
                 f"{cls.__name__} is not an attrs class", hint="add @attrs.frozen"
             )
-        if version < 1 or (name, version) in self._entries:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise RegistrationError(
+                "not a name for a class",
+                found=name,
+                expected="a letter, then letters, digits and underscores",
+            )
+        if type(version) is not int or version < 1 or (name, version) in self._entries:
             raise RegistrationError(
                 f"{name} v{version} cannot be registered",
                 found=cls.__name__,
                 expected="a version from 1 that is not taken",
             )
         entry = Entry(name, version, kind, cls, tagged)
+        if cls in self._by_class:
+            raise RegistrationError(
+                f"{cls.__name__} is registered already", found=str(self._by_class[cls])
+            )
+        known = next((self._entries[name, v] for v in self._versions.get(name, ())), entry)
+        if known.kind is not kind:
+            raise RegistrationError(f"{name} is a {known.kind}", found=f"a {kind} of that name")
+        file_name = snake_name(name)
+        if self._names.setdefault(file_name, name) != name:
+            raise RegistrationError(
+                f"{name} and {self._names[file_name]} would share the file {file_name}"
+            )
         self._entries[name, version] = entry
         self._by_class[cls] = entry
         self._versions.setdefault(name, []).append(version)
@@ -157,7 +192,12 @@ class Registry:
         Raises:
             RegistrationError: unknown classes, two names, a jump, or the edge is taken.
         """
-        hints = get_type_hints(function)
+        try:
+            hints = get_type_hints(function)
+        except (NameError, TypeError, AttributeError) as error:
+            raise RegistrationError(
+                "the annotations of a step cannot be read", found=function, hint=str(error)
+            ) from None
         target = self._by_class.get(hints.pop("return", type(None)))
         source = self._by_class.get(next(iter(hints.values()), type(None)))
         if source is None or target is None or len(hints) != 1:
@@ -201,7 +241,7 @@ class Registry:
             )
         if version > versions[-1]:
             raise NewerVersionError(
-                f"{name} version {version} is newer than this qconfig",
+                f"{name} version {shown(version)} is newer than this qconfig",
                 pointer="/version",
                 found=version,
                 expected=supported,
@@ -220,14 +260,14 @@ class Registry:
         Raises:
             UnknownNameError: the class is not registered.
         """
-        self._load()
-        entry = self._by_class.get(cls)
-        if entry is None:
-            raise UnknownNameError("class is not registered", found=cls.__name__)
-        return entry
+        if not self.has(cls):
+            raise UnknownNameError("class is not registered", found=getattr(cls, "__name__", cls))
+        return self._by_class[cls]
 
     def has(self, cls: Any) -> bool:
         """Return whether the class is registered."""
+        if cls in self._by_class:  # a class that is known needs no others
+            return True
         self._load()
         return cls in self._by_class
 
@@ -259,13 +299,16 @@ class Registry:
         """Return the steps from `entry` to version `to` of its name (None: the newest).
 
         Raises:
-            UnknownNameError: a step is missing; for upgrades a test rules that out.
+            UnknownNameError: nobody wrote a step back.
+            RegistrationError: a step forward is missing; `check_chains` rules that out.
         """
         goal = self.get(entry.name, to).version
         direction = 1 if goal > entry.version else -1
         path = []
         for v in range(entry.version, goal, direction):
             step = self._steps.get((entry.name, v, v + direction))
+            if step is None and direction == 1:
+                raise _missing_step(entry.name, v)
             if step is None:
                 raise UnknownNameError(
                     f"there is no step from {entry.name} v{v} to v{v + direction}",
@@ -276,59 +319,51 @@ class Registry:
         return path
 
     def convert(self, value: Any, to: int | None = None) -> Any:
-        """Take an instance along its chain to version `to` (None: the newest)."""
+        """Take an instance along its chain to version `to` (None: the newest).
+
+        Raises:
+            UnknownNameError: the class is not registered, or has no such step back.
+            MigrationError: a step refuses what it met.
+            RegistrationError: a step is missing, or returns something else than it declares.
+        """
         for step in self.path(self.entry_of(type(value)), to):
             value = step.function(value)
+            if type(value) is not step.target.cls:
+                raise RegistrationError(
+                    f"the step {step.source} -> {step.target} returns another class",
+                    found=type(value).__name__,
+                    expected=step.target.cls.__name__,
+                )
         return value
+
+    def check_chains(self) -> None:
+        """Check that the versions of each name are 1, 2, 3, ... with a step from each to the next.
+
+        Raises:
+            RegistrationError: a version or a step is missing.
+        """
+        for name, versions in self._versions.items():
+            for missing in sorted({*range(1, versions[-1])}.difference(versions)):
+                raise RegistrationError(
+                    f"{name} has no version {missing}", found=versions, expected="no gaps from 1"
+                )
+            for version in versions[:-1]:
+                if (name, version, version + 1) not in self._steps:
+                    raise _missing_step(name, version)
+
+
+def _missing_step(name: str, version: int) -> RegistrationError:
+    return RegistrationError(
+        f"there is no step from {name} v{version} to v{version + 1}",
+        expected="a function under @migration() with both classes as annotations",
+    )
+
+
+def _raiser(error: Exception) -> Callable[[], NoReturn]:
+    def again() -> NoReturn:
+        raise error
+
+    return again
 
 
 registry = Registry()
-
-
-def register_config(name: str, version: int) -> Callable[[C], C]:
-    """Register a config class under a name and an integer version."""
-    return _register(name, version, Kind.CONFIG, Config)
-
-
-def register_layout(name: str, version: int) -> Callable[[C], C]:
-    """Register a tensor-layout class under a name and an integer version."""
-    return _register(name, version, Kind.LAYOUT, Layout)
-
-
-def register_value(name: str, *, tagged: bool = True) -> Callable[[C], C]:
-    """Register a value that configs and layouts contain, such as a granularity.
-
-    Args:
-        name: the registered string.
-        tagged: whether documents say its `type`; needless where no other value can stand.
-
-    A value has no version of its own: what contains it has. A value class is closed for good once
-    released; a change that is not an optional field needs a new name.
-    """
-    return _register(name, 1, Kind.VALUE, object, tagged=tagged)
-
-
-def _register(
-    name: str, version: int, kind: Kind, base: type, *, tagged: bool = True
-) -> Callable[[C], C]:
-    def decorate(cls: C) -> C:
-        if not issubclass(cls, base):
-            raise RegistrationError(f"{cls.__name__} must derive from {base.__name__}")
-        registry.add(name, version, kind, cls, tagged=tagged)
-        return cls
-
-    return decorate
-
-
-def migration(*, drops: str | None = None) -> Callable[[F], F]:
-    """Register a step between neighbouring versions; annotations name the two classes.
-
-    Args:
-        drops: what the step cannot carry, in words; None declares it lossless.
-    """
-
-    def decorate(function: F) -> F:
-        registry.add_step(function, drops)
-        return function
-
-    return decorate

@@ -17,6 +17,8 @@ def plain_default(attribute: "attrs.Attribute[Any]") -> Any:
         RegistrationError: the default has no place in a document.
     """
     default: Any = attribute.default
+    if getattr(default, "takes_self", False):
+        raise RegistrationError("a default cannot depend on other fields")
     return _plain(getattr(default, "factory", lambda: default)())
 
 

@@ -14,7 +14,7 @@ import attrs
 from attrs import NOTHING, define, field
 
 from qconfig.errors import RegistrationError
-from qconfig.versioning.fields import MAX_DIMENSION, TensorPattern, info_of
+from qconfig.versioning.fields import MAX_DIMENSION, TensorPattern, info_of, resolved_fields
 from qconfig.versioning.registry import Config, Entry, Kind, registry
 from qconfig.versioning.schema_defaults import plain_default
 
@@ -88,7 +88,7 @@ class SchemaTypes:
         if entry.kind is not Kind.VALUE:
             properties["version"] = {"const": entry.version, "description": "Version of the type."}
             required += ["type", "version"]
-        for attribute in attrs.fields(attrs.resolve_types(entry.cls)):
+        for attribute in resolved_fields(entry.cls):
             try:
                 properties[attribute.name] = self._field(attribute, entry.kind)
             except RegistrationError as error:
@@ -118,7 +118,7 @@ class SchemaTypes:
             "maximum": info.maximum,
             "pattern": info.pattern,
         }
-        noun = _LENGTHS.get(_main_type(schema), "Length")
+        noun = _LENGTHS.get(main_type(schema), "Length")
         bounds |= {f"min{noun}": info.min_length, f"max{noun}": info.max_length}
         schema |= {key: bound for key, bound in bounds.items() if bound is not None}
         if attribute.default is not NOTHING:
@@ -146,6 +146,8 @@ class SchemaTypes:
 
     def _container(self, kind: Any, origin: Any, args: tuple[Any, ...]) -> Schema:
         if origin is Literal:
+            if not {*map(type, args)} <= {bool, int, str, NoneType}:
+                raise _unsupported(kind)
             return {"enum": list(args)}
         if origin is tuple and len(args) == 2 and args[1] is Ellipsis:
             return {"type": "array", "items": self.of(args[0])}
@@ -156,6 +158,8 @@ class SchemaTypes:
     def _class(self, kind: type) -> Schema:
         if issubclass(kind, Enum):
             values = [member.value for member in kind]
+            if not values or not all(isinstance(value, str) for value in values):
+                raise _unsupported(kind)
             return self._define(
                 kind.__name__,
                 kind,
@@ -230,7 +234,8 @@ def _or_null(schema: Schema) -> Schema:
     return {"if": {"type": "null"}, "else": schema}
 
 
-def _main_type(schema: Schema) -> str:
+def main_type(schema: Schema) -> str:
+    """Return the JSON type that a schema asks for beside null, or "" if it names none."""
     kind = schema.get("type", "")
     return str(kind[0] if isinstance(kind, list) else kind)
 
@@ -239,6 +244,6 @@ def _unsupported(kind: Any) -> RegistrationError:
     return RegistrationError(
         "documents cannot hold a field of this type",
         found=kind,
-        expected="bool, int, float, str, Literal, an enum, a registered value, Config, a tensor, "
-        "tuple[X, ...], dict[str, X], X | None, or a union of registered values",
+        expected="bool, int, float, str, Literal, an enum of strings, a registered value, Config, "
+        "a tensor, tuple[X, ...], dict[str, X], X | None, or a union of registered values",
     )

@@ -1,5 +1,9 @@
 """The registry: identities, versions, steps."""
 
+from threading import Event, Thread
+from time import sleep
+from typing import Any, cast
+
 import pytest
 from attrs import frozen
 
@@ -32,6 +36,11 @@ class Sample(Config):
 @frozen
 class Other(Config):
     """Another name."""
+
+
+@frozen
+class Fresh(Config):
+    """Registered nowhere."""
 
 
 class NoAttrs(Config):
@@ -158,6 +167,115 @@ def test_missing_step_is_named(small):
     """Where no step was written, the error says which edge is missing."""
     with pytest.raises(UnknownNameError, match="there is no step from Sample v2 to v1"):
         small.convert(Sample(), 1)
+
+
+def test_missing_step_forward_is_a_mistake_of_its_author(small):
+    """A document cannot help that the step to the present was never written."""
+    message = "there is no step from Sample v1 to v2"
+    with pytest.raises(RegistrationError, match=message):
+        small.convert(SampleV1())
+    with pytest.raises(RegistrationError, match=message):
+        small.check_chains()
+
+
+def test_gap_in_a_chain_is_found(small):
+    """Versions 1, 2 and 4 do not make a chain."""
+    small.add_step(rename, None)
+    small.check_chains()
+    small.add("Sample", 4, Kind.CONFIG, Fresh)
+    with pytest.raises(RegistrationError, match="Sample has no version 3"):
+        small.check_chains()
+
+
+def test_step_keeps_to_its_annotation(small):
+    """A step that returns another class than it declares is caught before the next one."""
+
+    def forget(old: SampleV1) -> Sample:
+        return cast("Any", old)
+
+    small.add_step(forget, None)
+    with pytest.raises(RegistrationError, match="step Sample v1 -> Sample v2 returns another"):
+        small.convert(SampleV1())
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        (5, 1, "not a name for a class"),
+        ("", 1, "not a name for a class"),
+        ("../Other", 1, "not a name for a class"),
+        ("Ot her", 1, "not a name for a class"),
+        ("Fresh", "1", "Fresh v1 cannot be registered"),
+        ("Fresh", True, "Fresh vTrue cannot be registered"),
+        ("Fresh", 1.0, "Fresh v1.0 cannot be registered"),
+        ("Fresh", 0, "Fresh v0 cannot be registered"),
+        ("sample", 1, "sample and Sample would share the file sample"),
+    ],
+)
+def test_identity_is_a_name_and_a_number(small, name, version, message):
+    """A name is a word, whose file no other name has; a version is an integer from 1."""
+    with pytest.raises(RegistrationError, match=message):
+        small.add(name, version, Kind.CONFIG, Fresh)
+
+
+def test_class_has_one_identity(small):
+    """A class under two names would be written under one of them by chance."""
+    with pytest.raises(RegistrationError, match="Sample is registered already"):
+        small.add("Second", 1, Kind.CONFIG, Sample)
+
+
+def test_name_stays_of_one_kind(small):
+    """A config cannot become a layout in its next version."""
+    with pytest.raises(RegistrationError, match="Sample is a config"):
+        small.add("Sample", 3, Kind.LAYOUT, Fresh)
+
+
+def test_step_with_unknown_annotations_is_refused(small):
+    """An annotation that names nothing is a mistake in the registration, not a NameError."""
+
+    def lost(old: SampleV1):
+        pass
+
+    lost.__annotations__["return"] = "Nowhere"
+    with pytest.raises(RegistrationError, match="annotations of a step cannot be read"):
+        small.add_step(lost, None)
+
+
+def test_failed_loading_fails_again(small):
+    """After a failure the registry does not pass for complete: every lookup says what was wrong."""
+
+    def loader():
+        raise RegistrationError("plug-in broken")
+
+    small.on_first_use(loader)
+    for _ in range(2):
+        with pytest.raises(RegistrationError, match="plug-in broken"):
+            small.get("Sample")
+
+
+def test_threads_wait_for_the_loader(small):
+    """While one thread fills the registry, another does not see a part of it."""
+    started, found = Event(), []
+
+    def loader():
+        started.set()
+        sleep(0.05)
+        small.add("Fresh", 1, Kind.CONFIG, Fresh)
+
+    small.on_first_use(loader)
+    first = Thread(target=small.get, args=("Fresh",))
+    second = Thread(target=lambda: started.wait() and found.append(small.get("Fresh").name))
+    for thread in (first, second):
+        thread.start()
+    for thread in (first, second):
+        thread.join()
+    assert found == ["Fresh"]
+
+
+def test_version_of_any_length_is_refused(small):
+    """A version with more digits than Python prints is a newer version like any other."""
+    with pytest.raises(NewerVersionError, match="Sample version an int too long to print"):
+        small.get("Sample", 10**5000)
 
 
 def test_loader_runs_once_and_late(small):

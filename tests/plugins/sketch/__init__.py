@@ -1,0 +1,1 @@
+"""A third-party package with a quantization family of its own; see `test_third_party.py`."""
