@@ -13,7 +13,8 @@ import torch
 
 import qconfig
 from qconfig import Int8Tensor
-from qconfig.checkpoints.checkpoint import SINGLE_FILE, open_checkpoint, other_files
+from qconfig.checkpoints.carried_files import other_files
+from qconfig.checkpoints.checkpoint import SINGLE_FILE, open_checkpoint
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.documents import load_document

@@ -13,6 +13,7 @@ that one of version 1 reaches the present.
 """
 
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -57,7 +58,16 @@ class Int8TensorLayoutV1(Layout):
     )
 
     def check_relations(self) -> None:
-        """Check that there are as many scales and zero points as blocks."""
+        """Check the bounds of the codes, and that there are as many scales as blocks."""
+        check_dtype(self.dtype)
+        low, high = _bounds(self)
+        if not -128 <= low < high <= 127:
+            raise LayoutError(
+                "quant_min and quant_max are no bounds of int8 codes",
+                pointer="/quant_min" if self.quant_min is not None else "/quant_max",
+                found=(low, high),
+                expected="-128 <= quant_min < quant_max <= 127",
+            )
         _check_entries(self, self.int_data)
 
 
@@ -156,6 +166,8 @@ def keep_scale_dimensions(old: Int8TensorLayoutV1) -> Int8TensorLayoutV2:
     scale: Any = old.scale
     zero_point: Any = old.zero_point
     shape = scale_shape(tuple(codes.shape), old.block_size)
+    if _bounds(old) != (-128, 127):
+        codes = codes.map(partial(_within, bounds=_bounds(old)))
     if zero_point is not None:
         zero_point = zero_point.map(_to_int8, dtype=DType.INT8).reshape(*shape)
     return Int8TensorLayoutV2(
@@ -223,6 +235,25 @@ def _check_entries(layout: Any, codes: TensorValue) -> None:
                 found=tuple(value.shape),
                 expected=f"the entries of shape {shape}, with or without those of size 1",
             )
+
+
+def _bounds(layout: Int8TensorLayoutV1) -> tuple[int, int]:
+    low, high = layout.quant_min, layout.quant_max
+    return -128 if low is None else low, 127 if high is None else high
+
+
+def _within(codes: "torch.Tensor", *, bounds: tuple[int, int]) -> "torch.Tensor":
+    low, high = bounds
+    outside = (codes < low) | (codes > high)
+    if bool(outside.any()):
+        first = outside.nonzero()[0].tolist()
+        raise MigrationError(
+            f"int_data holds {int(outside.sum())} codes outside their range, the first at {first}",
+            pointer="/int_data",
+            found=int(codes[outside][0]),
+            expected=f"codes from {low} to {high}, as quant_min and quant_max say",
+        )
+    return codes
 
 
 def _to_int8(zero_point: "torch.Tensor") -> "torch.Tensor":

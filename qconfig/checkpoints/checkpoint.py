@@ -1,6 +1,7 @@
 """Open a checkpoint: headers, index and config, checked against each other; no data is read."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,23 @@ from qconfig.checkpoints.record import (
 from qconfig.codec import strict_json
 from qconfig.codec.index_file import read_index, shard_path
 from qconfig.codec.layout_values import present_fields, with_values
+from qconfig.codec.limits import DEFAULT_LIMITS
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.safetensors_header import Header, read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
+from qconfig.codec.tensor_names import check_name
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import CheckpointError, QconfigError, StorageError, raise_problems
+from qconfig.errors import (
+    CheckpointError,
+    ContainerError,
+    QconfigError,
+    StorageError,
+    raise_problems,
+)
 from qconfig.versioning import Layout
 
 CONFIG_FILE = "config.json"
+CONFIG_KEY = "quantization_config"
 INDEX_FILE = "model.safetensors.index.json"
 SINGLE_FILE = "model.safetensors"
 
@@ -62,7 +72,7 @@ class Checkpoint:
     @property
     def quantization_config(self) -> Any:
         """The `quantization_config` of config.json, or None."""
-        return (self.config_json or {}).get("quantization_config")
+        return (self.config_json or {}).get(CONFIG_KEY)
 
 
 def open_checkpoint(
@@ -86,7 +96,11 @@ def open_checkpoint(
         CheckpointError: the files contradict each other; all contradictions at once.
     """
     path = Path(path)
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise StorageError(f"cannot open: {error.strerror}", file=path) from error
+    if not exists:
         raise StorageError("no such file or directory", file=path)
     directory = path if path.is_dir() else path.parent
     names, weight_map, stray = _shard_names(path, directory)
@@ -113,7 +127,8 @@ def _shard_names(path: Path, directory: Path) -> tuple[list[str], dict[str, str]
     if not path.is_dir():
         return [path.name], None, []
     present = sorted(p.name for p in directory.glob("*.safetensors"))
-    if (directory / INDEX_FILE).is_file():
+    # Asked of the name alone: an index that is a FIFO or leads nowhere is not the same as none.
+    if os.path.lexists(directory / INDEX_FILE):
         weight_map = dict(read_index(directory / INDEX_FILE).weight_map)
         named = sorted(set(weight_map.values()))
         return named, weight_map, [n for n in present if n not in named]
@@ -190,6 +205,10 @@ def _assemble(
             CheckpointError("two shards describe the tensor", file=directory, fqn=fqn)
             for fqn in record.layouts.keys() & specs.keys()
         ]
+        problems += [
+            CheckpointError("two shards describe the tie", file=directory, fqn=alias)
+            for alias in record.ties.keys() & ties.keys()
+        ]
         specs |= record.layouts
         ties |= record.ties
     layouts: dict[str, Layout] = {}
@@ -204,9 +223,9 @@ def _assemble(
     }
     inner = {inner_name(fqn, f) for fqn, layout in layouts.items() for f in present_fields(layout)}
     plain = {name: tensor for name, tensor in tensors.items() if name not in inner}
-    _check_surplus(directory, plain, layouts)
+    raise_problems(surplus(plain, layouts), file=directory)
     shard_of |= {name: located[name] for name in plain}
-    _check_ties(directory, ties, plain, layouts)
+    _check_ties(directory, ties, plain, layouts, tensors)
     return Checkpoint(directory, headers, plain, layouts, shard_of, ties, config, metadata)
 
 
@@ -244,21 +263,19 @@ def with_tensors(fqn: str, spec: Layout, tensors: dict[str, LazyTensor]) -> Layo
     return with_values(spec, found)
 
 
-def _check_surplus(
-    directory: Path, plain: dict[str, LazyTensor], layouts: dict[str, Layout]
-) -> None:
-    problems: list[QconfigError] = [
+def surplus(plain: Collection[str], layouts: Mapping[str, Layout]) -> list[QconfigError]:
+    """Return a problem for each plain tensor whose name says that it is part of a quantized one."""
+    return [
         CheckpointError(
             "a tensor lies beside a quantized one and is not part of it",
-            file=directory,
             fqn=name,
             expected=f"only {', '.join(present_fields(layouts[owner]))} of {owner}",
+            hint="rename the tensor, or leave the other one unquantized",
         )
         for name in plain
         if (owner := name if name in layouts else name.rpartition(".")[0]) in layouts
         and (owner == name or "." in name)
     ]
-    raise_problems(problems, file=directory)
 
 
 def _check_ties(
@@ -266,7 +283,13 @@ def _check_ties(
     ties: dict[str, str],
     plain: dict[str, LazyTensor],
     layouts: dict[str, Layout],
+    tensors: dict[str, LazyTensor],
 ) -> None:
+    for alias in ties:
+        try:
+            check_name(alias, DEFAULT_LIMITS, what="tied name")
+        except ContainerError as error:
+            raise error.at(file=directory) from None
     stored = plain.keys() | layouts.keys()
     problems: list[QconfigError] = [
         CheckpointError(
@@ -276,35 +299,25 @@ def _check_ties(
             found=name,
         )
         for alias, name in ties.items()
-        if alias in stored or name not in stored
+        if alias in stored or alias in tensors or name not in stored
     ]
     raise_problems(problems, file=directory)
 
 
 def _read_config(directory: Path) -> dict[str, Any] | None:
     file = directory / CONFIG_FILE
-    if not file.exists():
+    if not os.path.lexists(file):
         return None
     data = strict_json.loads(read_document(file), file=file)
     if not isinstance(data, dict):
         raise CheckpointError("not an object", file=file, found=data, expected="a JSON object")
+    quantization = data.get(CONFIG_KEY)
+    if quantization is not None and not isinstance(quantization, dict):
+        raise CheckpointError(
+            f"{CONFIG_KEY} is not an object",
+            file=file,
+            pointer=f"/{CONFIG_KEY}",
+            found=quantization,
+            expected="an object with quant_method, or null",
+        )
     return data
-
-
-def other_files(checkpoint: Checkpoint) -> Iterator[Path]:
-    """Yield the files of the directory that are neither shards, index nor config.json.
-
-    Raises:
-        CheckpointError: something that is no regular file, such as a FIFO.
-    """
-    if not checkpoint.is_directory:
-        return
-    ours = {CONFIG_FILE, INDEX_FILE, *checkpoint.shards}
-    for path in sorted(checkpoint.directory.rglob("*")):
-        if path.is_dir() or path.relative_to(checkpoint.directory).as_posix() in ours:
-            continue
-        if not path.is_file():
-            raise CheckpointError(
-                "not a regular file", file=path, hint="remove it, it cannot be carried along"
-            )
-        yield path

@@ -4,10 +4,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from qconfig.errors import StorageError, UsageError
+from qconfig.errors import QconfigError, StorageError, UsageError
 
 _MARK = ".qconfig-tmp-"
 
@@ -16,7 +16,7 @@ _MARK = ".qconfig-tmp-"
 def new_directory(target: Path | str, *, source: Path | None = None) -> Iterator[Path]:
     """Yield a temporary sibling of `target`; on success it becomes `target`.
 
-    After a failure the sibling is removed and `target` is as it was: absent.
+    After a failure the sibling is removed, and so are parents of `target` that had to be made.
 
     Args:
         target: the directory to make; there must be none, or an empty one.
@@ -27,12 +27,14 @@ def new_directory(target: Path | str, *, source: Path | None = None) -> Iterator
         StorageError: the file system refused.
     """
     target = Path(target).absolute()
-    _check_target(target, source)
+    work = target.parent / f".{target.name}{_MARK}{secrets.token_hex(4)}"
     with storage_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        work = target.parent / f".{target.name}{_MARK}{secrets.token_hex(4)}"
-        work.mkdir()
+        _check_target(target, source)
+        missing = [p for p in (target.parent, *target.parent.parents) if not p.exists()]
     try:
+        with storage_errors(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            work.mkdir()
         yield work
         with storage_errors(target):
             for folder, _, _ in os.walk(work):
@@ -41,9 +43,26 @@ def new_directory(target: Path | str, *, source: Path | None = None) -> Iterator
                 target.rmdir()
             work.rename(target)
             sync_directory(target.parent)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(work, ignore_errors=True)
+        _remove_empty(missing)
+        if isinstance(error, QconfigError):
+            for problem in error.problems:
+                _name_target(problem, work, target)
         raise
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove folders that were made for the target, innermost first, as long as they are empty."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def _name_target(error: QconfigError, work: Path, target: Path) -> None:
+    """Let an error name the file that was wanted, not the temporary one that is gone."""
+    if error.file is not None and Path(error.file).is_relative_to(work):
+        error.file = str(target / Path(error.file).relative_to(work))
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -9,12 +9,15 @@ from qconfig.codec.layout_values import loaded
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import CheckpointError, QconfigError, nearest, raise_problems
+from qconfig.errors import CheckpointError, QconfigError, UsageError, nearest, raise_problems
 from qconfig.versioning import Layout, registry
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+
+_MOST_HINTS = 20
 
 
 def load_checkpoint(
@@ -40,8 +43,11 @@ def load_checkpoint(
 
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer.
+        UsageError: there is no such device.
         CheckpointError: names or shapes do not fit the model; all at once, the model unchanged.
     """
+    if device is not None:
+        _check_device(device)
     reader = _mapped if mmap else lazy_tensors
     checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks, reader=reader)
     state_dict = {name: tensor.load() for name, tensor in checkpoint.plain.items()}
@@ -53,6 +59,17 @@ def load_checkpoint(
     if model is not None:
         load_into(model, {n: t for n, t in state_dict.items() if n not in set(ignore)})
     return state_dict
+
+
+def _check_device(device: "torch.device | str") -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError, ValueError) as error:
+        raise UsageError(
+            "a device that cannot be used", found=str(device), hint=str(error).partition("\n")[0]
+        ) from None
 
 
 def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None:
@@ -70,7 +87,8 @@ def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None
         entries[name] = tensor
         if name in targets:
             if id(tensor) not in shared:
-                shared[id(tensor)] = nn.Parameter(tensor, targets[name].requires_grad)
+                trains = targets[name].requires_grad and _is_real(tensor)
+                shared[id(tensor)] = nn.Parameter(tensor, trains)
             entries[name] = shared[id(tensor)]
     loaded_for = {id(targets[name]): entries[name] for name in entries if name in targets}
     for name, target in targets.items():
@@ -78,6 +96,11 @@ def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None
             entries[name] = loaded_for[id(target)]
     raise_problems(_misfits(model.state_dict(keep_vars=True), entries))
     model.load_state_dict(entries, strict=True, assign=True)
+
+
+def _is_real(tensor: "torch.Tensor") -> bool:
+    """Return whether the elements are real or complex numbers, not integers or flags."""
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _misfits(
@@ -90,7 +113,9 @@ def _misfits(
     ]
     for name, tensor in entries.items():
         if name not in expected:
-            hint = nearest(name, expected) or "pass its name in `ignore` to leave it out"
+            # Looking for what is near takes long, and says little where nothing fits.
+            near = nearest(name, expected) if len(problems) < _MOST_HINTS else None
+            hint = near or "pass its name in `ignore` to leave it out"
             problems.append(CheckpointError("the model has no such tensor", fqn=name, hint=hint))
         elif tensor.shape != expected[name].shape:
             problems.append(
@@ -99,6 +124,15 @@ def _misfits(
                     fqn=name,
                     found=tuple(tensor.shape),
                     expected=str(tuple(expected[name].shape)),
+                )
+            )
+        elif _is_real(tensor) != _is_real(expected[name]):
+            problems.append(
+                CheckpointError(
+                    "the tensor has elements of another kind than the model's",
+                    fqn=name,
+                    found=str(tensor.dtype),
+                    expected=str(expected[name].dtype),
                 )
             )
     return problems

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from qconfig.builders.base import Target, builder_of
-from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint, other_files
-from qconfig.checkpoints.config_json import CONFIG_KEY, with_config
+from qconfig.checkpoints.carried_files import other_files
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint, open_checkpoint
+from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
@@ -64,7 +65,7 @@ def quantize_checkpoint(
         allow_unmatched: accept rules that match nothing.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each tensor that was written.
-        follow_symlinks: accept shards that are links to files elsewhere.
+        follow_symlinks: accept shards and other files that are links to files elsewhere.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent and `source` as it was.
@@ -80,12 +81,13 @@ def quantize_checkpoint(
             contents.layouts[entry.fqn] = _quantized(plan, entry, tensor)
         else:
             contents.plain[entry.fqn] = tensor
+    carry = other_files(checkpoint, follow_symlinks=follow_symlinks)
     write_checkpoint(
         target,
         shards,
         with_config(checkpoint.config_json, config),
         source=checkpoint.directory if checkpoint.is_directory else None,
-        carry=other_files(checkpoint),
+        carry=carry,
         executor=executor,
         progress=progress,
     )

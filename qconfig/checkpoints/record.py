@@ -16,7 +16,13 @@ from attrs import frozen
 
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written, unstructure
-from qconfig.errors import ContainerError, DocumentSyntaxError, NewerVersionError, QconfigError, raise_problems
+from qconfig.errors import (
+    ContainerError,
+    DocumentSyntaxError,
+    NewerVersionError,
+    QconfigError,
+    raise_problems,
+)
 from qconfig.versioning import Kind, Layout
 
 METADATA_KEY = "qconfig"

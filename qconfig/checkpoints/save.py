@@ -10,7 +10,7 @@ from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.layout_values import present_fields, wrapped
 from qconfig.codec.tensor_values import LazyTensor, nbytes
-from qconfig.errors import CheckpointError, UsageError, raise_problems
+from qconfig.errors import CheckpointError, QconfigError, UsageError, raise_problems
 from qconfig.versioning import Config
 
 if TYPE_CHECKING:
@@ -67,21 +67,49 @@ def save_checkpoint(
 
 
 def _check_entries(state_dict: "Mapping[str, Any]") -> None:
+    problems: list[QconfigError] = []
+    for name, value in state_dict.items():
+        if not isinstance(name, str):
+            problems.append(CheckpointError("a name is no string", found=name, expected="a string"))
+        elif problem := _unstorable(value):
+            problems.append(problem.at(fqn=name))
+    raise_problems(problems)
+
+
+def _unstorable(value: Any) -> CheckpointError | None:
     import torch
 
-    raise_problems(
-        [
-            CheckpointError(
-                "not a tensor",
-                fqn=name,
-                found=type(value).__name__,
-                expected="a torch.Tensor",
-                hint="store it in a file of its own beside the checkpoint",
-            )
-            for name, value in state_dict.items()
-            if not isinstance(value, torch.Tensor)
-        ]
-    )
+    from qconfig.tensors.base import PackedTensor
+
+    kind = type(value).__name__
+    if not isinstance(value, torch.Tensor):
+        return CheckpointError(
+            "not a tensor",
+            found=kind,
+            expected="a torch.Tensor",
+            hint="store it in a file of its own beside the checkpoint",
+        )
+    if isinstance(value, PackedTensor):
+        return None
+    if value.is_meta:
+        return CheckpointError(
+            "a meta tensor has no values", found=kind, expected="a tensor with its values in memory"
+        )
+    if value.layout is not torch.strided or value.is_nested:
+        return CheckpointError(
+            "not a dense tensor",
+            found=f"{kind} of layout {value.layout}",
+            expected="a tensor of layout torch.strided",
+            hint="make it dense first, with to_dense() or to_padded_tensor()",
+        )
+    if hasattr(value, "__tensor_flatten__"):
+        return CheckpointError(
+            "a tensor subclass that no layout describes",
+            found=kind,
+            expected="a plain tensor, or one that qconfig made",
+            hint="dequantize it, or save it with the library that made it",
+        )
+    return None
 
 
 def _put(contents: ShardContents, name: str, tensor: "torch.Tensor") -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from attrs import frozen
 
-from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint, other_files
+from qconfig.checkpoints.carried_files import other_files
+from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import Progress, write_checkpoint
@@ -97,7 +98,7 @@ def upgrade_checkpoint(
         dry_run: report only.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor.
-        follow_symlinks: accept shards that are links to files elsewhere.
+        follow_symlinks: accept shards and other files that are links to files elsewhere.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent.
@@ -112,12 +113,13 @@ def upgrade_checkpoint(
         return report
     if target is None:
         raise UsageError("no target", hint="name the directory to write")
+    carry = other_files(checkpoint, follow_symlinks=follow_symlinks)
     write_checkpoint(
         target,
         shards,
         config_json,
         source=checkpoint.directory if checkpoint.is_directory else None,
-        carry=other_files(checkpoint),
+        carry=carry,
         executor=executor,
         progress=progress,
     )

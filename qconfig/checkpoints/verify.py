@@ -69,7 +69,11 @@ def verify_checkpoint(
         except QconfigError as error:
             problems += [p.at(file=checkpoint.directory, fqn=fqn) for p in error.problems]
     problems += _against_config(checkpoint)
-    return Verification(len(checkpoint.layouts), tuple(problems), checkpoint.notes)
+    notes = list(checkpoint.notes)
+    method = (checkpoint.quantization_config or {}).get("quant_method", QUANT_METHOD)
+    if method != QUANT_METHOD:
+        notes.append(f"quantized by {method!r}, whose tensors are not checked here")
+    return Verification(len(checkpoint.layouts), tuple(problems), tuple(notes))
 
 
 def check_stored_values(layout: Layout) -> None:

@@ -5,7 +5,7 @@ from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from pathlib import Path
 from typing import Any
 
-from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, surplus
 from qconfig.checkpoints.contents import ShardContents, total_bytes
 from qconfig.checkpoints.directory import copy_file, new_directory, write_file
 from qconfig.codec import strict_json
@@ -41,7 +41,12 @@ def write_checkpoint(
     Raises:
         CheckpointError, ContainerError, LayoutError, StorageError, UsageError: nothing is left.
     """
+    carry = list(carry)
+    shards = _filled(shards)
     stored = {name: contents.tensors() for name, contents in shards.items()}
+    layouts = {f: x for contents in shards.values() for f, x in contents.layouts.items()}
+    plain = [name for contents in shards.values() for name in contents.plain]
+    raise_problems(surplus(plain, layouts), file=target)
     size = total_bytes(shards)
     with new_directory(target, source=source) as work:
         _write_shards(work, shards, stored, executor, progress)
@@ -53,6 +58,12 @@ def write_checkpoint(
             write_file(work / INDEX_FILE, index.encode())
         write_file(work / CONFIG_FILE, strict_json.dumps(dict(config_json)).encode())
     return size
+
+
+def _filled(shards: Mapping[str, ShardContents]) -> Mapping[str, ShardContents]:
+    """Drop shards whose tensors have all gone to others: no index would name them."""
+    filled = {name: x for name, x in shards.items() if x.plain or x.layouts}
+    return filled or dict(list(shards.items())[:1])
 
 
 def _write_shards(

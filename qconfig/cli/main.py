@@ -1,13 +1,16 @@
 """The `qconfig` command: its verbs, and what becomes of a call that cannot start."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
 
 from qconfig.cli.failures import show_usage_error
+from qconfig.cli.output import output_failed
 
 _INTERRUPTED = 130
 
@@ -58,19 +61,24 @@ class CommandLine(click.Group):
         """
         arguments = list(sys.argv[1:] if args is None else args)
         try:
+            code = self._run(arguments, prog_name or "qconfig", complete_var, **extra)
+        except OSError as error:  # a verb's own are dealt with by then; this is stdout or stderr
+            code = output_failed(error)
+        sys.exit(code)
+
+    def _run(
+        self, arguments: list[str], prog_name: str, complete_var: str | None, **extra: Any
+    ) -> int:
+        try:
             code: int = super().main(
-                arguments,
-                prog_name or "qconfig",
-                complete_var,
-                standalone_mode=False,
-                **extra,
+                arguments, prog_name, complete_var, standalone_mode=False, **extra
             )
         except click.ClickException as error:
-            code = show_usage_error(error, arguments)
+            return show_usage_error(error, arguments)
         except click.Abort:
             click.echo("interrupted; nothing that was begun is left behind", err=True)
-            code = _INTERRUPTED
-        sys.exit(code)
+            return _INTERRUPTED
+        return code
 
 
 def _show_version(ctx: click.Context, option: click.Parameter, wanted: bool) -> None:  # noqa: FBT001
@@ -102,6 +110,10 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line on `sys.argv`. Raises SystemExit."""
+    for name in ("stdin", "stdout", "stderr"):
+        # Who closes a stream wants nothing from it. The file keeps its number from any other file.
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r+", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets its escape instead of a traceback.
         if hasattr(stream, "reconfigure"):

@@ -10,7 +10,7 @@ import click
 from attrs import frozen
 
 from qconfig.cli.tables import Column, print_table
-from qconfig.errors import QconfigError, printable
+from qconfig.errors import QconfigError, StorageError, printable
 
 # Version of the JSON that `--json` prints; it is raised when a key goes or changes its meaning.
 OUTPUT_VERSION = 1
@@ -95,6 +95,21 @@ def silence_stdout() -> None:
     """Let nothing more reach a closed stdout, the flush at exit included."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
+
+
+def output_failed(error: OSError) -> int:
+    """Say on stderr, where that still works, that the output could not be written.
+
+    Returns:
+        The exit code.
+    """
+    silence_stdout()
+    failure = StorageError(f"cannot write the output: {error.strerror}")
+    try:
+        click.echo(f"error: {failure}", err=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    return failure.exit_code
 
 
 def counted(count: int, noun: str) -> str:

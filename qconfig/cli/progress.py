@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
 
+from qconfig.cli.interrupts import remembered_interrupts
 from qconfig.cli.output import Output, human_bytes
 
 Progress = Callable[[str, int], None]
@@ -15,16 +16,30 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def progress(output: Output, title: str, total: int) -> Iterator[Progress | None]:
+def progress(output: Output, title: str, total: int) -> Iterator[Progress]:
     """Yield what the library calls with the name and the bytes of each finished tensor.
 
+    After Ctrl-C that call raises KeyboardInterrupt, in every thread: work ends with the tensor that
+    is being written, not with its shard.
+
     Args:
-        output: a quiet one gets no progress.
+        output: a quiet one shows no progress.
         title: what is going on, in one word.
         total: bytes in all.
     """
+    with remembered_interrupts() as check, _shown(output, title, total) as show:
+
+        def report(name: str, count: int) -> None:
+            check()
+            show(name, count)
+
+        yield report
+
+
+@contextmanager
+def _shown(output: Output, title: str, total: int) -> Iterator[Progress]:
     if output.quiet:
-        yield None
+        yield lambda *_: None
     elif sys.stderr.isatty():
         with _bar(output, title, total) as report:
             yield report

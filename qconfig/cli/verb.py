@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from qconfig.cli.output import Output, silence_stdout, wants_color
+from qconfig.cli.output import Output, output_failed, silence_stdout, wants_color
 from qconfig.errors import QconfigError, StorageError
 
 _SIGPIPE = 141
@@ -65,6 +65,8 @@ class Verb(click.Command):
         except BrokenPipeError:
             silence_stdout()
             code = _SIGPIPE
+        except OSError as error:  # `_run` has dealt with those of files
+            code = output_failed(error)
         ctx.exit(code)
 
     def _run(self, ctx: click.Context, output: Output) -> int:

@@ -97,7 +97,7 @@ def open_regular(path: Path | str) -> Iterator[OpenFile]:
             raise ContainerError(
                 "a symbolic link that leads nowhere",
                 file=path,
-                found=os.readlink(path),
+                found=str(path.readlink()),
                 expected="a regular file",
                 hint="the download is not complete; fetch it again",
             ) from None

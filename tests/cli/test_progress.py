@@ -1,6 +1,8 @@
 """Progress of long work, and tables."""
 
+import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 
 import pytest
@@ -36,10 +38,32 @@ def test_lines_from_threads():
     assert notes[-1].startswith("upgrade: 1 kB of 1 kB (100 %)")
 
 
-def test_quiet_has_no_progress():
-    """A quiet call has no progress at all."""
+def test_quiet_has_no_progress(capsys, monkeypatch):
+    """A quiet call shows no progress, even on a terminal."""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     with progress(Output("x", as_json=False, quiet=True, color=None), "x", 1) as report:
-        assert report is None
+        report("a", 1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_interrupt_is_not_lost():
+    """Ctrl-C that somebody swallowed, as importing torch may, ends the work at its next tensor."""
+    with progress(OUTPUT, "quantize", 10) as report:
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            report("a", 1)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_ignored_interrupt_stays_ignored(monkeypatch):
+    """Where Ctrl-C is ignored, as in a job in the background, it stays so."""
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
+    with progress(OUTPUT, "quantize", 10) as report:
+        report("a", 1)
+        assert signal.signal(signal.SIGINT, signal.default_int_handler) is (
+            signal.default_int_handler
+        )
 
 
 def test_no_bar_in_a_pipe(capsys):

@@ -455,11 +455,19 @@ def test_a_device_is_refused() -> None:
         read_header("/dev/zero")
 
 
-@pytest.mark.parametrize("name", ["absent", "dangling", "loop", "nul\0"])
-def test_a_file_that_cannot_be_opened_is_a_storage_error(tmp_path: Path, name: str) -> None:
-    """Item 20: missing files and dangling links are the file system's answer, with exit code 5."""
+@pytest.mark.parametrize("name", ["dangling", "loop"])
+def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path, name: str) -> None:
+    """Item 20: a dangling link is a damaged checkpoint, with exit code 3."""
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(ContainerError, match="a symbolic link that leads nowhere") as caught:
+        read_header(tmp_path / name)
+    assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["absent", "nul\0"])
+def test_a_file_that_cannot_be_opened_is_a_storage_error(tmp_path: Path, name: str) -> None:
+    """A missing file is the file system's answer, with exit code 5."""
     with pytest.raises(StorageError, match="cannot open: ") as caught:
         read_header(tmp_path / name)
     assert caught.value.exit_code == 5

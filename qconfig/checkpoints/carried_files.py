@@ -1,0 +1,64 @@
+"""The files of a checkpoint that are not ours: tokenizers, licences, code; they are copied along."""
+
+from pathlib import Path
+
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, Checkpoint
+from qconfig.codec.index_file import stays_inside
+from qconfig.errors import CheckpointError, QconfigError, raise_problems
+
+
+def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> list[Path]:
+    """Return the files of the directory that are neither shards, index nor config.json.
+
+    A link is copied as the file that it leads to, so one that leaves the directory could put a
+    secret of this machine into a checkpoint that is published.
+
+    Args:
+        checkpoint: an open one.
+        follow_symlinks: also accept links to files elsewhere.
+
+    Raises:
+        CheckpointError: something that cannot be carried, such as a FIFO; all of it at once.
+    """
+    if not checkpoint.is_directory:
+        return []
+    directory = checkpoint.directory
+    ours = {CONFIG_FILE, INDEX_FILE, *checkpoint.shards}
+    files: list[Path] = []
+    problems: list[QconfigError] = []
+    for path in sorted(directory.rglob("*")):
+        if path.relative_to(directory).as_posix() in ours or (
+            path.is_dir() and not path.is_symlink()
+        ):
+            continue
+        problem = _problem(path, directory, follow_symlinks=follow_symlinks)
+        if problem is None:
+            files.append(path)
+        else:
+            problems.append(problem)
+    raise_problems(problems, file=directory)
+    return files
+
+
+def _problem(path: Path, directory: Path, *, follow_symlinks: bool) -> CheckpointError | None:
+    if path.is_symlink() and path.is_dir():
+        return CheckpointError(
+            "a link to a directory",
+            file=path,
+            found=str(path.readlink()),
+            expected="files and directories that can be copied along",
+            hint="remove it, or put a copy in its place",
+        )
+    if not path.is_file():
+        return CheckpointError(
+            "not a regular file", file=path, hint="remove it, it cannot be carried along"
+        )
+    if path.is_symlink() and not follow_symlinks and not stays_inside(path.resolve(), directory):
+        return CheckpointError(
+            "a link that leaves the checkpoint",
+            file=path,
+            found=str(path.resolve()),
+            expected="a file in the directory or in the blobs of its Hugging Face cache entry",
+            hint="follow symbolic links only where you made them yourself (--follow-symlinks)",
+        )
+    return None
