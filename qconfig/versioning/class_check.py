@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from qconfig.errors import RegistrationError
-from qconfig.versioning.registry import Entry, Kind
+from qconfig.versioning.registry import Entry
 from qconfig.versioning.schema_types import SchemaTypes, main_type
 
 _MEASURES = {
@@ -22,8 +22,7 @@ def check_class(entry: Entry) -> None:
     Raises:
         RegistrationError: naming class and field.
     """
-    tags = {"$schema"} | ({"type"} if entry.tagged else set())
-    tags |= set() if entry.kind is Kind.VALUE else {"version"}
+    tags = {"$schema", *entry.tags}
     schema = SchemaTypes({}).object(entry)
     for field in attrs.fields(entry.cls):
         problem = _problem(field, tags, schema["properties"][field.name])

@@ -77,6 +77,13 @@ class Entry:
     tagged: bool = True
 
     @property
+    def tags(self) -> dict[str, Any]:
+        """What a document says about the class besides its fields: `type` and `version`."""
+        if self.kind is not Kind.VALUE:
+            return {"type": self.name, "version": self.version}
+        return {"type": self.name} if self.tagged else {}
+
+    @property
     def title(self) -> str:
         """The first line of the class's docstring."""
         return (self.cls.__doc__ or "").strip().partition("\n")[0]

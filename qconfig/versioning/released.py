@@ -14,6 +14,7 @@ of checksums beside them locks the snapshots themselves. The rules:
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from attrs import frozen
@@ -60,8 +61,9 @@ class Tree:
     snapshots: Mapping[str, bytes]
     lock: Mapping[str, str]
 
+    @cached_property
     def released(self) -> dict[str, dict[str, Schema]]:
-        """Return the schemas of each release that has a snapshot, by release and path."""
+        """The schemas of each release that has a snapshot, by release and path."""
         return {release: json.loads(text)["schemas"] for release, text in self.snapshots.items()}
 
 
@@ -73,7 +75,7 @@ def findings(tree: Tree, package_version: str) -> list[Finding]:
         package_version: the version in `pyproject.toml`; one with `.dev` needs no snapshot.
     """
     found = [*_snapshots(tree), *_files(tree)]
-    for release, schemas in tree.released().items():
+    for release, schemas in tree.released.items():
         for path, schema in schemas.items():
             found += _against_release(tree, release, path, schema)
     if ".dev" not in package_version and package_version not in tree.snapshots:
@@ -99,7 +101,7 @@ def _snapshots(tree: Tree) -> Iterator[Finding]:
 
 
 def _files(tree: Tree) -> Iterator[Finding]:
-    released = {path for schemas in tree.released().values() for path in schemas}
+    released = {path for schemas in tree.released.values() for path in schemas}
     for path, schema in tree.generated.items():
         text = tree.files.get(path)
         if text is None:
@@ -135,7 +137,7 @@ def writable(tree: Tree) -> dict[str, str]:
     breaks documents of an earlier release.
     """
     texts = {}
-    releases = tree.released().values()
+    releases = tree.released.values()
     for path, schema in tree.generated.items():
         held = [schemas[path] for schemas in releases if path in schemas]
         is_retired = path not in tree.current and held and path in tree.files
@@ -145,7 +147,7 @@ def writable(tree: Tree) -> dict[str, str]:
 
 
 def _last_release(tree: Tree, path: str) -> str:
-    holding = [release for release, schemas in tree.released().items() if path in schemas]
+    holding = [release for release, schemas in tree.released.items() if path in schemas]
     return max(holding, key=release_order)
 
 

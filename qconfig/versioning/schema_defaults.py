@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from qconfig.errors import RegistrationError
-from qconfig.versioning.registry import Kind, registry
+from qconfig.versioning.registry import registry
 
 
 def plain_default(attribute: "attrs.Attribute[Any]") -> Any:
@@ -33,9 +33,6 @@ def _plain(value: Any) -> Any:
         return {k: _plain(v) for k, v in value.items()}
     if registry.has(type(value)):
         entry = registry.entry_of(type(value))
-        tags: dict[str, Any] = {"type": entry.name} if entry.tagged else {}
-        if entry.kind is not Kind.VALUE:
-            tags["version"] = entry.version
         names = [f.name for f in attrs.fields(entry.cls)]
-        return tags | {name: _plain(getattr(value, name)) for name in names}
+        return entry.tags | {name: _plain(getattr(value, name)) for name in names}
     raise RegistrationError("a default has no place in a document", found=value)

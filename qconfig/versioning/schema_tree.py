@@ -74,7 +74,7 @@ def read_tree_at_git_ref(
 
 
 def _run(command: list[str]) -> bytes | None:
-    """Return what git prints, or None where it answers with exit code 1 or 128."""
+    """Return what git prints, or None where it fails."""
     try:
         done = subprocess.run(command, capture_output=True, check=False, timeout=60)  # noqa: S603
     except FileNotFoundError:

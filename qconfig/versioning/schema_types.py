@@ -27,6 +27,7 @@ _PRIMITIVES = {
     str: "string",
     NoneType: "null",
 }
+_TAGS = {"type": "Registered name.", "version": "Version of the type."}
 _LENGTHS = {"string": "Length", "array": "Items", "object": "Properties"}
 _described: dict[Any, Callable[[], Schema]] = {}
 
@@ -83,11 +84,10 @@ class SchemaTypes:
                 "type": "string",
                 "description": "Where an editor finds this schema; no part of the config.",
             }
-        if entry.tagged:
-            properties["type"] = {"const": entry.name, "description": "Registered name."}
+        for tag, value in entry.tags.items():
+            properties[tag] = {"const": value, "description": _TAGS[tag]}
         if entry.kind is not Kind.VALUE:
-            properties["version"] = {"const": entry.version, "description": "Version of the type."}
-            required += ["type", "version"]
+            required += entry.tags
         for attribute in resolved_fields(entry.cls):
             try:
                 properties[attribute.name] = self._field(attribute, entry.kind)
@@ -112,6 +112,7 @@ class SchemaTypes:
                 schema = _or_null(schema)
         else:
             schema = self.of(attribute.type)
+        # Written twice: once to come first, once to win over the description of a nested type.
         schema = {"description": info.doc} | schema | {"description": info.doc}
         bounds: dict[str, Any] = {
             "minimum": info.minimum,
