@@ -132,8 +132,14 @@ def plan(
     from qconfig.engine.plan import make_plan
     from qconfig.engine.targets import model_targets
 
-    targets, tied = model_targets(model)
-    return make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
+    found = model_targets(model)
+    return make_plan(
+        found.targets,
+        config,
+        tied=found.tied,
+        packed=found.packed,
+        allow_unmatched=allow_unmatched,
+    )
 
 
 def explain(fqn: str, config: Config, *, module_class: str | None = None) -> "Explanation":

@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from qconfig.builders.base import builder_of
-from qconfig.codec.dtypes import DType
 from qconfig.engine.plan import Action, Plan, PlanEntry, make_plan
+from qconfig.engine.plan_differences import differences
 from qconfig.engine.targets import model_targets
-from qconfig.errors import PlanError, QconfigError, raise_problems
+from qconfig.errors import BuildError, PlanError, QconfigError, raise_problems
 from qconfig.versioning import Config
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 
@@ -25,8 +26,14 @@ def quantize_(model: "nn.Module", config: Config, *, allow_unmatched: bool = Fal
         PlanError: rules and model do not fit together.
         BuildError: a weight cannot be quantized; the model is then as it was.
     """
-    targets, tied = model_targets(model)
-    plan = make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
+    found = model_targets(model)
+    plan = make_plan(
+        found.targets,
+        config,
+        tied=found.tied,
+        packed=found.packed,
+        allow_unmatched=allow_unmatched,
+    )
     apply_plan(model, plan)
     return plan
 
@@ -37,28 +44,46 @@ def apply_plan(model: "nn.Module", plan: Plan) -> None:
     Nothing in the model changes before the last tensor is built, so a failure leaves it as it was.
 
     Raises:
-        PlanError: the model has other parameters than the plan.
+        PlanError: the model is not as the plan says: other parameters, other ties, or quantized.
         BuildError: a weight cannot be quantized.
     """
     from torch import nn
 
     parameters = dict(model.named_parameters(remove_duplicate=False))
-    raise_problems(_differences(plan, parameters))
+    raise_problems(differences(plan, model_targets(model)))
     built: dict[str, nn.Parameter] = {}
     for entry in plan.entries:
-        if entry.action is not Action.QUANTIZE:
-            continue
-        config = chosen_config(plan, entry)
-        try:
-            tensor = builder_of(config).build(config, parameters[entry.fqn].detach())
-        except QconfigError as error:
-            raise error.at(fqn=entry.fqn) from None
-        built[entry.fqn] = nn.Parameter(tensor, requires_grad=False)
+        if entry.action is Action.QUANTIZE:
+            tensor = _built(plan, entry, parameters[entry.fqn])
+            built[entry.fqn] = nn.Parameter(tensor, requires_grad=False)
     for entry in plan.entries:
         source = entry.tied_to if entry.action is Action.TIED else entry.fqn
         if source in built:
             owner, _, name = entry.fqn.rpartition(".")
             setattr(model.get_submodule(owner), name, built[source])
+
+
+def _built(plan: Plan, entry: PlanEntry, parameter: "nn.Parameter") -> "torch.Tensor":
+    config = chosen_config(plan, entry)
+    if parameter.is_meta:
+        raise BuildError(
+            "the parameter has no data",
+            fqn=entry.fqn,
+            found="the meta device",
+            hint="load it first",
+        )
+    try:
+        tensor = builder_of(config).build(config, parameter.detach())
+    except QconfigError as error:
+        raise error.at(fqn=entry.fqn) from None
+    if (tensor.shape, tensor.dtype) != (parameter.shape, parameter.dtype):
+        raise BuildError(
+            f"the builder of {type(config).__name__} returns another tensor than it was asked for",
+            fqn=entry.fqn,
+            found=f"{tensor.dtype} {tuple(tensor.shape)}",
+            expected=f"{parameter.dtype} {tuple(parameter.shape)}",
+        )
+    return tensor
 
 
 def chosen_config(plan: Plan, entry: PlanEntry) -> Config:
@@ -71,22 +96,3 @@ def chosen_config(plan: Plan, entry: PlanEntry) -> Config:
     if config is None:
         raise PlanError("the plan has no config for it", fqn=entry.fqn, found=entry.config)
     return config
-
-
-def _differences(plan: Plan, parameters: "dict[str, nn.Parameter]") -> list[QconfigError]:
-    problems: list[QconfigError] = []
-    for entry in plan.entries:
-        found = parameters.get(entry.fqn)
-        if found is None:
-            problems.append(PlanError("the model has no such parameter", fqn=entry.fqn))
-        elif (tuple(found.shape), DType.parse(found.dtype)) != (entry.shape, entry.dtype):
-            problems.append(
-                PlanError(
-                    "the parameter differs from the plan",
-                    fqn=entry.fqn,
-                    found=f"{found.dtype} {tuple(found.shape)}",
-                    expected=f"{entry.dtype} {entry.shape}",
-                    hint="make a new plan for this model",
-                )
-            )
-    return problems

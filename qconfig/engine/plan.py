@@ -6,7 +6,7 @@ and biases under it stay as they are and the plan says why; but a pattern with a
 nothing at all counts as unmatched. A rule that matches nothing is an error unless it is optional.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from qconfig.builders.base import Target
 from qconfig.codec.tensor_values import TensorSpec, nbytes
@@ -30,6 +30,7 @@ def make_plan(
     config: Config,
     *,
     tied: Sequence[Sequence[str]] = (),
+    packed: Mapping[str, str] | None = None,
     allow_unmatched: bool = False,
 ) -> Plan:
     """Return what quantizing would do; nothing is built.
@@ -38,6 +39,7 @@ def make_plan(
         targets: the parameters.
         config: an `FqnToConfig`, or one config for every Linear.
         tied: groups of names of one tensor; the first that is among the targets stands for all.
+        packed: class names of the targets that are quantized already: no config can serve them.
         allow_unmatched: note rules that match nothing, instead of raising.
 
     Raises:
@@ -50,7 +52,7 @@ def make_plan(
     used = {d.config for d in assignment.decisions if d.config is not None}
     service = Service(rules.configs, used, "/configs" if rules is config else "")
     treatments = [
-        _treat(service, target, decision)
+        _treat(service, target, decision, (packed or {}).get(target.fqn))
         for target, decision in zip(assignment.targets, assignment.decisions, strict=True)
     ]
     served = check_rules_served(rules, assignment, treatments, service)
@@ -74,11 +76,11 @@ def make_plan(
     return Plan(entries, _reports(rules, assignment, entries), tuple(notes), rules.configs)
 
 
-def _treat(service: Service, target: Target, decision: Decision) -> Treatment:
+def _treat(service: Service, target: Target, decision: Decision, packed: str | None) -> Treatment:
     if decision.config is None:
         by_rule = decision.how is not How.NONE
         return Treatment(None, "the rule says skip" if by_rule else "no rule applies")
-    refusal = service.refusal(decision.config, target)
+    refusal = f"it is an {packed} already" if packed else service.refusal(decision.config, target)
     if refusal is not None:
         return Treatment(None, refusal, refused=True)
     return Treatment(decision.config, _reached(decision), service.result(decision.config, target))

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from qconfig.builders.base import Target
 from qconfig.configs.fqn_to_config import FqnToConfig, Rule
 from qconfig.engine.name_hints import NameHints
 from qconfig.engine.service import Result, Service
@@ -65,7 +64,7 @@ def check_rules_served(
                 )
             )
     left = {key: reasons for key, reasons in modules.items() if key not in served}
-    others = _served_otherwise(rules, assignment.targets, left, service) if left else set()
+    others = _served_otherwise(rules, assignment, left, service) if left else set()
     problems += [
         PlanError(
             f"{rules.rules[number].use} cannot serve any parameter of this module",
@@ -82,16 +81,16 @@ def check_rules_served(
 
 def _served_otherwise(
     rules: FqnToConfig,
-    targets: Sequence[Target],
+    assignment: Assignment,
     keys: dict[tuple[int, str], list[str]],
     service: Service,
 ) -> set[tuple[int, str]]:
     """Return those (rule, module) that could serve a parameter which a finer rule has taken."""
     found = set()
     numbers = {module: number for number, module in keys}
-    for target in targets:
+    for target, decision in zip(assignment.targets, assignment.decisions, strict=True):
         number = numbers.get(target.module)
-        if number is not None:
+        if number is not None and decision.rule != number:
             use = rules.rules[number].use
             if use is not None and service.refusal(use, target) is None:
                 found.add((number, target.module))

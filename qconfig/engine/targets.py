@@ -1,10 +1,13 @@
 """What a config may reach: the parameters of a model, or the tensors of a checkpoint by name."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
+
+from attrs import frozen
 
 from qconfig.builders.base import Target
 from qconfig.codec.dtypes import DType
+from qconfig.errors import PlanError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -14,32 +17,63 @@ _EMBEDDING_ENDS = ("_embeddings", "_embedding", "_embed", "embed_tokens", "embed
 _NORM_ENDS = ("norm", "norm1", "norm2", "norm3", "ln_f", "ln_1", "ln_2")
 
 
-def model_targets(model: "nn.Module") -> tuple[list[Target], list[tuple[str, ...]]]:
-    """Return the parameters of a model under every name they have, and the groups of tied names.
+@frozen
+class ModelTargets:
+    """The parameters of a model.
 
-    Two parameters are tied when they are one object, or show the same elements of one storage.
+    Args:
+        targets: each under every name it has.
+        tied: groups of names of one parameter.
+        packed: class names of the parameters that are no plain tensors, quantized ones above all.
     """
+
+    targets: tuple[Target, ...]
+    tied: tuple[tuple[str, ...], ...]
+    packed: Mapping[str, str]
+
+
+def model_targets(model: "nn.Module") -> ModelTargets:
+    """Return the parameters of a model.
+
+    Two are tied when they are one object, or show the same elements of one storage in the same
+    order.
+
+    Raises:
+        PlanError: a lazy parameter, which has no shape yet.
+    """
+    from torch.nn.parameter import is_lazy
+
     targets: list[Target] = []
     names_of: dict[tuple[object, ...], list[str]] = {}
+    packed: dict[str, str] = {}
     for prefix, module in model.named_modules(remove_duplicate=False):
         classes = tuple(c.__name__ for c in type(module).__mro__ if c is not object)
-        for name, parameter in module.named_parameters(recurse=False):
+        parameters = module.named_parameters(recurse=False, remove_duplicate=False)
+        for name, parameter in parameters:
             fqn = f"{prefix}.{name}" if prefix else name
+            if is_lazy(parameter):
+                raise PlanError(
+                    "the parameter has no shape yet", fqn=fqn, hint="run the model once before"
+                )
+            if hasattr(parameter, "__tensor_flatten__"):
+                packed[fqn] = type(parameter).__name__
             shape = tuple(parameter.shape)
             targets.append(Target(fqn, shape, DType.parse(parameter.dtype), classes))
-            pointer = 0 if parameter.is_meta else _data_pointer(parameter)
-            key = (pointer, shape, parameter.dtype) if pointer else (id(parameter),)
-            names_of.setdefault(key, []).append(fqn)
-    return targets, [tuple(names) for names in names_of.values() if len(names) > 1]
+            names_of.setdefault(_identity(parameter), []).append(fqn)
+    tied = tuple(tuple(names) for names in names_of.values() if len(names) > 1)
+    return ModelTargets(tuple(targets), tied, packed)
 
 
-def _data_pointer(parameter: "nn.Parameter") -> int:
-    if not parameter.numel():
-        return 0
+def _identity(parameter: "nn.Parameter") -> tuple[object, ...]:
+    if parameter.is_meta or not parameter.numel():
+        return (id(parameter),)
     try:
-        return parameter.data_ptr()
+        pointer = parameter.data_ptr()
     except RuntimeError:  # a wrapper subclass has no storage of its own
-        return 0
+        pointer = 0
+    if not pointer:
+        return (id(parameter),)
+    return (pointer, parameter.shape, parameter.stride(), parameter.dtype)
 
 
 def named_targets(tensors: Iterable[tuple[str, tuple[int, ...], DType]]) -> list[Target]:
