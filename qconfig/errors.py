@@ -28,6 +28,9 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any, ClassVar, Self
 
+MOST_PROBLEMS = 1000
+"""Problems that are collected of one array, object or index: a flood of them costs memory only."""
+
 _MISSING: Any = object()
 _MAX_SHOWN = 120
 
@@ -45,6 +48,8 @@ def shown(value: object) -> str:
         text = printable(repr(_head(value)))
     except ValueError:  # an int with more digits than Python converts
         text = f"an {type(value).__name__} too long to print"
+    except RecursionError:
+        text = f"a {type(value).__name__} too deep to print"
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
@@ -59,6 +64,8 @@ def _head(value: Any) -> Any:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return a hint that names the closest of `known` to `name`, or None."""
+    if len(name) > _MAX_SHOWN:  # comparing takes time that grows with the product of lengths
+        return None
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else None
 

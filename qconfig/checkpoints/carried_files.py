@@ -1,4 +1,4 @@
-"""The files of a checkpoint that are not ours: tokenizers, licences, code; they are copied along."""
+"""The files of a checkpoint that are not ours, such as tokenizers and licences: copied along."""
 
 from pathlib import Path
 

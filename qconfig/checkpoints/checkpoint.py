@@ -1,7 +1,8 @@
 """Open a checkpoint: headers, index and config, checked against each other; no data is read."""
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.codec.tensor_names import check_name
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import (
+    MOST_PROBLEMS,
     CheckpointError,
     ContainerError,
     QconfigError,
@@ -112,12 +114,14 @@ def open_checkpoint(
             headers[name] = read_header(file)
         except QconfigError as error:
             problems += error.problems
+            if len(problems) >= MOST_PROBLEMS:
+                break
     raise_problems(problems, file=directory)
     located, problems, notes = _locate(directory, headers, weight_map)
     notes += [f"{name} is not in the index" for name in stray]
     if strict:
         problems += [CheckpointError(note, file=directory) for note in notes]
-    raise_problems(problems, file=directory)
+    raise_problems(problems[:MOST_PROBLEMS], file=directory)
     config = _read_config(directory) if path.is_dir() else None
     checkpoint = _assemble(directory, headers, located, config, reader)
     return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir())
@@ -173,8 +177,7 @@ def _locate(
             found=shard,
             expected=located.get(name, "a shard that holds it"),
         )
-        for name, shard in weight_map.items()
-        if name not in headers[shard].tensors
+        for name, shard in islice(_absent(headers, weight_map), MOST_PROBLEMS)
     ]
     notes = [
         f"{s} holds {n}, which is not in the index"
@@ -182,6 +185,12 @@ def _locate(
         if n not in weight_map
     ]
     return located, problems, notes
+
+
+def _absent(headers: dict[str, Header], weight_map: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for name, shard in weight_map.items():
+        if name not in headers[shard].tensors:
+            yield name, shard
 
 
 def _assemble(
@@ -217,6 +226,8 @@ def _assemble(
             layouts[fqn] = with_tensors(fqn, spec, tensors)
         except QconfigError as error:
             problems += error.problems
+            if len(problems) >= MOST_PROBLEMS:
+                break
     raise_problems(problems, file=directory)
     shard_of = {
         fqn: located[inner_name(fqn, present_fields(layout)[0])] for fqn, layout in layouts.items()
@@ -301,7 +312,7 @@ def _check_ties(
         for alias, name in ties.items()
         if alias in stored or alias in tensors or name not in stored
     ]
-    raise_problems(problems, file=directory)
+    raise_problems(problems[:MOST_PROBLEMS], file=directory)
 
 
 def _read_config(directory: Path) -> dict[str, Any] | None:

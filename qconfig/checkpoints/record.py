@@ -17,6 +17,7 @@ from attrs import frozen
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written, unstructure
 from qconfig.errors import (
+    MOST_PROBLEMS,
     ContainerError,
     DocumentSyntaxError,
     NewerVersionError,
@@ -123,6 +124,8 @@ def _layouts(documents: Iterable[Any], where: str, file: Path) -> list[Layout]:
             layouts.append(structure_as_written(document, Kind.LAYOUT))
         except QconfigError as error:
             problems += [p.at(file=file, pointer_prefix=f"{where}/{i}") for p in error.problems]
+            if len(problems) >= MOST_PROBLEMS:
+                break
     raise_problems(problems, file=file)
     return layouts
 

@@ -8,6 +8,7 @@ part of it, so what structures is valid; the JSON Schemas say the same for edito
 from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from functools import cache
+from itertools import islice
 from math import isfinite
 from types import NoneType
 from typing import Any
@@ -38,6 +39,7 @@ from qconfig.codec.structure_hooks import (
 from qconfig.codec.tensor_documents import parse_spec, tensor_from_document, tensor_to_document
 from qconfig.codec.tensor_values import TensorSpec, TensorValue
 from qconfig.errors import (
+    MOST_PROBLEMS,
     FieldError,
     QconfigError,
     UnknownFieldError,
@@ -150,8 +152,7 @@ class _ObjectHook:
                 expected=f"a field of {self.entry}: {names}",
                 hint=nearest(str(key), self.known),
             )
-            for key in data
-            if key not in self.known
+            for key in islice((k for k in data if k not in self.known), MOST_PROBLEMS)
         ]
 
 

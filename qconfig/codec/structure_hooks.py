@@ -6,13 +6,21 @@ JSON pointers start at that value.
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from itertools import islice
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from cattrs import Converter
 
-from qconfig.errors import DocumentErrors, FieldError, QconfigError, UnknownNameError, nearest
+from qconfig.errors import (
+    MOST_PROBLEMS,
+    DocumentErrors,
+    FieldError,
+    QconfigError,
+    UnknownNameError,
+    nearest,
+)
 from qconfig.versioning import registry
 
 Hook = Callable[[Any, Any], Any]
@@ -115,6 +123,8 @@ def tuple_hook(converter: Converter, kind: Any) -> Hook:
                 items.append(hook(value, item))
             except QconfigError as error:
                 problems += [p.at(pointer_prefix=f"/{i}") for p in error.problems]
+                if len(problems) >= MOST_PROBLEMS:
+                    break
         if problems:
             raise together(problems)
         return tuple(items)
@@ -137,10 +147,13 @@ def mapping_hook(converter: Converter, kind: Any) -> Hook:
             raise mistyped("an object", data)
         problems: list[QconfigError] = [
             FieldError("a key is not a string", found=key, expected="quoted keys")
-            for key in data
-            if type(key) is not str
+            for key in islice((k for k in data if type(k) is not str), MOST_PROBLEMS)
         ]
-        result = {k: collect(problems, "/" + escape(k), hook, d, item) for k, d in data.items()}
+        result = {}
+        for key, value in data.items():
+            result[key] = collect(problems, "/" + escape(key), hook, value, item)
+            if len(problems) >= MOST_PROBLEMS:
+                break
         if problems:
             raise together(problems)
         return result
