@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from qconfig.codec import strict_json
 from qconfig.codec.converter import unstructure
-from qconfig.errors import QconfigError, UsageError, raise_problems
+from qconfig.errors import DocumentSyntaxError, QconfigError, UsageError, raise_problems
 from qconfig.versioning import Config
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ def config_from_dict(data: Any) -> Config:
     from qconfig.codec.documents import parse_config_document
     from qconfig.dialects.torchao import from_envelope, is_envelope
 
-    config = from_envelope(data) if is_envelope(data) else parse_config_document(data)
+    try:
+        config = from_envelope(data) if is_envelope(data) else parse_config_document(data)
+    except RecursionError:  # files cannot be that deep, but what Python code passes can
+        raise DocumentSyntaxError(
+            "nested too deeply", expected="no more levels than Python can recurse"
+        ) from None
     _check_rules(config)
     return config
 
@@ -42,11 +47,13 @@ def config_to_dict(config: Config, *, dialect: str = "qconfig") -> dict[str, Any
         dialect: `"qconfig"`, or `"torchao"` for what torchao 0.18 reads.
 
     Raises:
-        UsageError: an unknown dialect.
+        UsageError: an unknown dialect, or something else than a config.
         MigrationError: torchao has no form for what the config says.
     """
     if dialect not in _DIALECTS:
         raise UsageError("unknown dialect", found=dialect, expected=" or ".join(_DIALECTS))
+    if not isinstance(config, Config):
+        raise UsageError("not a config", found=config, hint="config_from_dict reads documents")
     if dialect == "torchao":
         from qconfig.dialects.torchao import to_envelope
 

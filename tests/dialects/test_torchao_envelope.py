@@ -315,6 +315,16 @@ def test_two_mappings_that_differ(other):
             "/_data/version: two versions\n  found: 1",
         ),
         (
+            envelope(version=1) | {"_data": {"version": True}},
+            FieldError,
+            "/_data/version: two versions\n  found: True",
+        ),
+        (
+            envelope() | {"_version": None},
+            FieldError,
+            "/_version: _version is null\n  expected: an integer, or no key",
+        ),
+        (
             envelope("FqnToConfig", 1, fqn_to_config={"a/b": envelope(version=99)}),
             NewerVersionError,
             (

@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 from attrs import NOTHING, frozen
 
-from qconfig.errors import FieldError, NewerVersionError, UnknownNameError
+from qconfig.errors import FieldError, NewerVersionError, UnknownNameError, shown
 from qconfig.versioning import Entry, registry
 
 
@@ -91,7 +91,7 @@ def entry_for(name: str, wire_version: Any, keys: Iterable[str]) -> Entry:
         )
     if wire_version is not None and wire_version not in numbers:
         is_newer = wire_version > numbers[-1]
-        message = f"{name} _version {wire_version} is newer than this qconfig"
+        message = f"{name} _version {shown(wire_version)} is newer than this qconfig"
         raise (NewerVersionError if is_newer else FieldError)(
             message if is_newer else "unknown _version",
             pointer="/_version",

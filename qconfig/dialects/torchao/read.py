@@ -88,9 +88,7 @@ class _Reader:
         try:
             name = name_of(self._type(data))
             payload = self._payload(data, name)
-            version = data.get("_version", payload.get("version"))
-            if payload.get("version", version) != version:
-                raise FieldError("two versions", pointer="/_data/version", found=payload["version"])
+            version = _version(data, payload)
             keys = FIELD_ALIASES.get(name, {})
             fields = {keys.get(key, key) for key in payload} - {"version"}
             entry = entry_for(name, version, fields)
@@ -221,6 +219,22 @@ class _Reader:
                 "_data is not an object", pointer="/_data", found=payload, expected="an object"
             )
         return {"type": name} | self._fields(kind, payload, ours, f"{theirs}/_data", {})
+
+
+def _version(data: Mapping[str, Any], payload: Mapping[str, Any]) -> Any:
+    """Return torchao's version, which some files have among the fields; None if there is none.
+
+    Raises:
+        FieldError: it is null, or there are two.
+    """
+    places = (("/_version", data, "_version"), ("/_data/version", payload, "version"))
+    found = [(pointer, holder[key]) for pointer, holder, key in places if key in holder]
+    for pointer, version in found:
+        if version is None:
+            raise FieldError("_version is null", pointer=pointer, expected="an integer, or no key")
+        if type(version) is not type(found[0][1]) or version != found[0][1]:
+            raise FieldError("two versions", pointer=pointer, found=version)
+    return found[0][1] if found else None
 
 
 @cache
