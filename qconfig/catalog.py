@@ -6,10 +6,10 @@ is installed is loaded; no name that a document holds ever gets here.
 
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from pkgutil import iter_modules
 
 from qconfig.errors import QconfigError, RegistrationError
 from qconfig.versioning import registry
+from qconfig.versioning.modules import import_modules
 
 
 def load() -> None:
@@ -21,8 +21,7 @@ def load() -> None:
     # Says how a tensor in a document looks, which schemas ask for.
     import_module("qconfig.codec.tensor_documents")
     for package in ("qconfig.configs", "qconfig.layouts", "qconfig.migrations"):
-        for module in iter_modules(import_module(package).__path__):
-            import_module(f"{package}.{module.name}")
+        import_modules(package)
     for plugin in entry_points(group="qconfig"):
         _load_plugin(plugin)
     registry.check_chains()

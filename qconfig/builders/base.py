@@ -5,8 +5,6 @@ from shapes alone.
 """
 
 from collections.abc import Callable
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from attrs import frozen
@@ -14,6 +12,7 @@ from attrs import frozen
 from qconfig.codec.dtypes import DType
 from qconfig.errors import BuildError, RegistrationError
 from qconfig.versioning import Config, Layout, registry
+from qconfig.versioning.modules import import_modules
 
 if TYPE_CHECKING:
     import torch
@@ -103,12 +102,12 @@ def builder_of(config: Config) -> Builder:
 
 
 def builders() -> dict[type, Builder]:
-    """Return all builders by config class."""
+    """Return all builders by config class, those of plug-ins too."""
     load_builders()
     return dict(_builders)
 
 
 def load_builders() -> None:
-    """Import our own builders; those of plug-ins were registered with their configs."""
-    for module in iter_modules(import_module("qconfig.builders").__path__):
-        import_module(f"qconfig.builders.{module.name}")
+    """Import our own builders; plug-ins register theirs with their configs."""
+    registry.load()
+    import_modules("qconfig.builders")

@@ -61,9 +61,10 @@ class Int8WeightOnlyBuilder:
         from qconfig.tensors.int8 import Int8Tensor
         from qconfig.tensors.int8_quantize import quantize_int8
 
-        reason = self.refusal(config, Target("", tuple(weight.shape), DType.parse(weight.dtype)))
-        block = block_size(config.granularity, tuple(weight.shape))
+        shape = tuple(weight.shape)
+        reason = self.refusal(config, Target("", shape, DType.parse(weight.dtype)))
         if reason is not None:
             raise BuildError(f"the weight cannot be quantized to int8: {reason}")
+        block = block_size(config.granularity, shape)
         codes, scale = quantize_int8(weight, block)
         return Int8Tensor(codes, scale, block, DType.parse(weight.dtype))

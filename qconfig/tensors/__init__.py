@@ -1,11 +1,10 @@
 """Tensor subclasses that layouts drive."""
 
-from qconfig.tensors import int8_ops as int8_ops
-from qconfig.tensors import int8_view_ops as int8_view_ops
 from qconfig.tensors.activation_scaling import SupportsActivationScaling
 from qconfig.tensors.base import PackedTensor
-from qconfig.tensors.classes import check_values, tensor_class_of, tensor_classes
+from qconfig.tensors.classes import check_values, tensor_class_of
 from qconfig.tensors.int8 import Int8Tensor
+from qconfig.versioning.modules import import_modules
 
 __all__ = [
     "Int8Tensor",
@@ -13,5 +12,7 @@ __all__ = [
     "SupportsActivationScaling",
     "check_values",
     "tensor_class_of",
-    "tensor_classes",
 ]
+
+# Classes register themselves, and their operators lie in modules of their own.
+import_modules(__name__)

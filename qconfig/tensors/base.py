@@ -8,7 +8,7 @@ import torch
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.layout_values import wrapped
-from qconfig.errors import LayoutError
+from qconfig.errors import LayoutError, UnsupportedOperationError
 from qconfig.tensors.classes import add_tensor_class
 from qconfig.tensors.common_ops import COMMON
 from qconfig.tensors.dispatch import OperatorTable, run_aten, unsupported
@@ -174,7 +174,7 @@ class PackedTensor(torch.Tensor):
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the values as an ordinary tensor of `dtype`, by default the one shown."""
-        raise unsupported(type(self), "dequantize")
+        raise UnsupportedOperationError(f"{type(self).__name__} does not implement dequantize")
 
     # protocols of torch
 

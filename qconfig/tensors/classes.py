@@ -1,11 +1,8 @@
 """The closed table from layout class to tensor class."""
 
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from qconfig.errors import LayoutError, RegistrationError, nearest
-from qconfig.versioning import registry
 
 if TYPE_CHECKING:
     from qconfig.tensors.base import PackedTensor
@@ -34,9 +31,6 @@ def tensor_class_of(layout_class: type) -> "type[PackedTensor]":
     """
     found = _classes.get(layout_class)
     if found is None:
-        _load()
-        found = _classes.get(layout_class)
-    if found is None:
         known = sorted(c.__name__ for c in _classes)
         raise LayoutError(
             f"no tensor class for layout {layout_class.__name__}",
@@ -44,12 +38,6 @@ def tensor_class_of(layout_class: type) -> "type[PackedTensor]":
             hint=nearest(layout_class.__name__, known),
         )
     return found
-
-
-def tensor_classes() -> "dict[type, type[PackedTensor]]":
-    """Return all tensor classes by layout class."""
-    _load()
-    return dict(_classes)
 
 
 def check_values(layout: Any) -> None:
@@ -62,10 +50,4 @@ def check_values(layout: Any) -> None:
         LayoutError: naming field, count and first index of what is wrong: a scale that is not a
             positive finite number, a code outside its range.
     """
-    registry.entry_of(type(layout))
     tensor_class_of(type(layout)).check_layout_values(layout)
-
-
-def _load() -> None:
-    for module in iter_modules(import_module("qconfig.tensors").__path__):
-        import_module(f"qconfig.tensors.{module.name}")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from qconfig.codec.dtypes import DType
 from qconfig.errors import LayoutError, UnsupportedOperationError
 from qconfig.tensors.dispatch import OperatorTable, aliased, unsupported
 from qconfig.tensors.fields import short_tensor
@@ -41,7 +42,7 @@ def _is_pinned(func: Any, args: Any, kwargs: Any) -> bool:
 @COMMON.implements(aten._to_copy.default, aten.empty_like.default)
 def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     dtype = kwargs.pop("dtype", None)
-    if dtype is not None and dtype not in _FLOATS:
+    if dtype is not None and not DType.parse(dtype).is_float:
         raise unsupported(type(args[0]), f"conversion to {dtype}", "it shows floating-point values")
     return args[0].map_tensors(lambda t: func(t, **kwargs), dtype=dtype)
 
@@ -49,21 +50,12 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
 @COMMON.implements(aten.copy_.default)
 def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     target, source = args[0], args[1]
-    if not is_packed(target) or not is_packed(source):
-        packed, plain = (
-            ("source", "destination") if is_packed(source) else ("destination", "source")
-        )
-        name = type(source if is_packed(source) else target).__name__
-        hint = (
-            "load with assign=True, or copy source.dequantize()"
-            if packed == "source"
-            else "quantize the source first, or load with assign=True"
-        )
-        raise UnsupportedOperationError(
-            f"copy_ between a packed and an ordinary tensor: the {packed} is {name}, "
-            f"the {plain} is not quantized; {hint}",
-            hint=hint,
-        )
+    if not is_packed(target):
+        hint = "load with assign=True, or copy source.dequantize()"
+        raise _mixed(f"the source is {type(source).__name__}, the destination", hint)
+    if not is_packed(source):
+        hint = "quantize the source first, or load with assign=True"
+        raise _mixed(f"the destination is {type(target).__name__}, the source", hint)
     difference = first_difference(target, source)
     if difference is not None:
         raise LayoutError(
@@ -74,6 +66,14 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
         if tensor is not None:
             tensor.copy_(getattr(source, name), *args[2:], **kwargs)
     return aliased(func, args, kwargs, target)
+
+
+def _mixed(sides: str, hint: str) -> UnsupportedOperationError:
+    # load_state_dict shows the message of an error only, so that the hint is in there, too.
+    return UnsupportedOperationError(
+        f"copy_ between a packed and an ordinary tensor: {sides} is not quantized; {hint}",
+        hint=hint,
+    )
 
 
 @COMMON.implements_torch(torch.dequantize)
@@ -131,6 +131,3 @@ def first_difference(first: "PackedTensor", second: "PackedTensor") -> str | Non
     if first.shown_dtype != second.shown_dtype:
         return f"dtype: {first.shown_dtype} and {second.shown_dtype}"
     return None
-
-
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -105,10 +105,9 @@ class Int8Tensor(PackedTensor):
         Raises:
             LayoutError: naming field, count and first index.
         """
-        check_scale_values("scale", layout.scale)
-        if layout.act_quant_scale is not None:
-            check_scale_values("act_quant_scale", layout.act_quant_scale)
+        check_scale_values(layout, "scale")
+        check_scale_values(layout, "act_quant_scale")
         check_finite(layout, ("act_pre_scale",))
         if layout.reduce_range:
-            check_code_range("qdata", layout.qdata, -64, 63)
-            check_code_range("zero_point", layout.zero_point, -64, 63)
+            check_code_range(layout, "qdata", -64, 63)
+            check_code_range(layout, "zero_point", -64, 63)

@@ -4,7 +4,7 @@ Along a dimension of size n with blocks of b elements, a cut may fall anywhere i
 one scale (b = n) or each has its own (b = 1), and on multiples of b otherwise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -13,7 +13,8 @@ from qconfig.tensors.dispatch import unsupported
 from qconfig.tensors.int8 import Int8Tensor
 from qconfig.tensors.int8_views import dimension, shared_pre_scale
 
-Cut = Callable[[torch.Tensor, int], torch.Tensor]
+# What picks entries of one dimension.
+Entries = slice | torch.Tensor
 
 
 def sliced(weight: Int8Tensor, dim: int, start: int, stop: int, step: int = 1) -> Int8Tensor:
@@ -28,21 +29,14 @@ def sliced(weight: Int8Tensor, dim: int, start: int, stop: int, step: int = 1) -
     stop = max(start, stop)
     if weight.scale.shape[dim] > 1 and block > 1:
         if step != 1:
-            raise unsupported(type(weight), f"slice with step {step}", _several(dim, block))
+            reason = f"{block} elements share a scale along dimension {dim}"
+            raise unsupported(type(weight), f"slice with step {step}", reason)
         for bound in (start, stop):
             if bound % block and bound != size:
                 raise _misaligned(dim, block, f"{start}:{stop}")
-        return _cut(
-            weight,
-            dim,
-            lambda t, d: t[(slice(None),) * d + (slice(start, stop),)],
-            lambda t, d: t[(slice(None),) * d + (slice(start // block, -(-stop // block)),)],
-        )
-
-    def cut(t: torch.Tensor, d: int) -> torch.Tensor:
-        return t[(slice(None),) * d + (slice(start, stop, step),)]
-
-    return _cut(weight, dim, cut, cut)
+        return _cut(weight, dim, slice(start, stop), slice(start // block, -(-stop // block)))
+    entries = slice(start, stop, step)
+    return _cut(weight, dim, entries, entries)
 
 
 def indexed(weight: Int8Tensor, dim: int, index: torch.Tensor) -> Int8Tensor:
@@ -55,22 +49,18 @@ def indexed(weight: Int8Tensor, dim: int, index: torch.Tensor) -> Int8Tensor:
     block = weight.block_size[dim]
     if weight.scale.shape[dim] > 1 and block > 1:
         raise _misaligned(dim, block, "an index tensor")
-
-    def cut(t: torch.Tensor, d: int) -> torch.Tensor:
-        return t[(slice(None),) * d + (index,)]
-
-    return _cut(weight, dim, cut, cut)
+    return _cut(weight, dim, index, index)
 
 
-def _cut(weight: Int8Tensor, dim: int, codes: Cut, scales: Cut) -> Int8Tensor:
-    qdata = codes(weight.qdata, dim)
+def _cut(weight: Int8Tensor, dim: int, codes: Entries, scales: Entries) -> Int8Tensor:
+    qdata = _taken(weight.qdata, dim, codes)
     size = qdata.shape[dim]
     shared = weight.scale.shape[dim] == 1 and weight.qdata.shape[dim] != 1
 
     def follow(t: torch.Tensor) -> torch.Tensor:
         if shared:
             return t if size else t.narrow(dim, 0, 0)
-        return scales(t, dim)
+        return _taken(t, dim, scales)
 
     zero = weight.zero_point
     block = list(weight.block_size)
@@ -78,7 +68,7 @@ def _cut(weight: Int8Tensor, dim: int, codes: Cut, scales: Cut) -> Int8Tensor:
         block[dim] = size
     pre_scale = shared_pre_scale(weight)
     if pre_scale is not None and dim == weight.qdata.dim() - 1:
-        pre_scale = codes(pre_scale, pre_scale.dim() - 1)
+        pre_scale = _taken(pre_scale, pre_scale.dim() - 1, codes)
     return weight.replaced(
         qdata,
         follow(weight.scale),
@@ -86,6 +76,10 @@ def _cut(weight: Int8Tensor, dim: int, codes: Cut, scales: Cut) -> Int8Tensor:
         None if zero is None else follow(zero),
         pre_scale,
     )
+
+
+def _taken(tensor: torch.Tensor, dim: int, entries: Entries) -> torch.Tensor:
+    return tensor[(slice(None),) * dim + (entries,)]
 
 
 def joined(weights: Sequence[Int8Tensor], dim: int) -> Int8Tensor:
@@ -134,10 +128,6 @@ def _misaligned(dim: int, block: int, found: str) -> LayoutError:
         expected=f"bounds aligned to multiples of {block}",
         hint="call dequantize() to cut anywhere",
     )
-
-
-def _several(dim: int, block: int) -> str:
-    return f"{block} elements share a scale along dimension {dim}"
 
 
 def _unjoinable(name: str, values: Sequence[object]) -> LayoutError:

@@ -23,6 +23,7 @@ from math import prod
 import torch
 
 from qconfig.errors import BuildError
+from qconfig.layouts.blocks import scale_shape
 
 _BUFFER_ELEMENTS = 1 << 20
 _SMALLEST_BUFFER = 1 << 14
@@ -43,12 +44,12 @@ def quantize_int8(
 
     Raises:
         BuildError: the weight holds NaN or infinity; count and first index are named.
+        LayoutError: the blocks do not tile the weight.
     """
     weight = weight.detach()
     shape = tuple(weight.shape)
-    scale_shape = [n // b if n else 0 for n, b in zip(shape, block_size, strict=True)]
     codes = torch.empty(shape, dtype=torch.int8, device=weight.device)
-    scale = torch.empty(scale_shape, dtype=torch.float32, device=weight.device)
+    scale = torch.empty(scale_shape(shape, block_size), dtype=torch.float32, device=weight.device)
     if weight.numel():
         rows = _contiguous_blocks(shape, block_size) if weight.is_contiguous() else None
         if rows is not None and prod(block_size) <= _buffer_elements(weight):

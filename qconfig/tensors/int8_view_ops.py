@@ -1,7 +1,7 @@
 """Registration of the views and cuts of `Int8Tensor` as aten operators."""
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,11 +15,22 @@ aten = torch.ops.aten
 _table = Int8Tensor.operators
 
 
-def _view_of(function: Callable[..., Int8Tensor], *operators: Any) -> None:
+def _view_of(function: Callable[..., Int8Tensor], operator: Any) -> None:
+    """Register a function of the operator's arguments; its result shares the outer storage."""
+
     def run(func: Any, args: Any, kwargs: Any) -> Any:
         return aliased(func, args, kwargs, function(*args, **kwargs))
 
-    _table.implements(*operators)(run)
+    _table.implements(operator)(run)
+
+
+def _result_of(function: Callable[..., Any], operator: Any) -> None:
+    """Register a function of the operator's arguments."""
+
+    def run(func: Any, args: Any, kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    _table.implements(operator)(run)
 
 
 def _slice(
@@ -40,6 +51,56 @@ def _squeeze(weight: Int8Tensor, dim: int) -> Int8Tensor:
     return views.selected(weight, dim, 0)
 
 
+def _expand(weight: Int8Tensor, sizes: Sequence[int]) -> Int8Tensor:
+    # matmul expands operands to the batch it sees; a weight that has it already passes.
+    if [s for s in sizes if s != -1] and tuple(sizes) != tuple(weight.qdata.shape):
+        raise unsupported(type(weight), aten.expand.default, "it would repeat the payload")
+    return views.reshaped(weight, weight.qdata.shape)
+
+
+def _split(weight: Int8Tensor, size: int, dim: int = 0) -> list[Int8Tensor]:
+    total = weight.qdata.shape[views.dimension(weight, dim)]
+    return [
+        cuts.sliced(weight, dim, i, min(i + size, total)) for i in range(0, max(total, 1), size)
+    ]
+
+
+def _split_with_sizes(weight: Int8Tensor, sizes: list[int], dim: int = 0) -> list[Int8Tensor]:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(cuts.sliced(weight, dim, start, start + size))
+        start += size
+    return parts
+
+
+def _unbind(weight: Int8Tensor, dim: int = 0) -> list[Int8Tensor]:
+    size = weight.qdata.shape[views.dimension(weight, dim)]
+    return [views.selected(weight, dim, i) for i in range(size)]
+
+
+def _index(weight: Int8Tensor, indices: Sequence[torch.Tensor | None]) -> Int8Tensor:
+    used = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    if len(used) != 1 or used[0][1].dim() != 1:
+        reason = "only one dimension by one vector"
+        raise unsupported(type(weight), aten.index.Tensor, reason)
+    return cuts.indexed(weight, *used[0])
+
+
+def _cat(weights: Sequence[Int8Tensor], dim: int = 0) -> Int8Tensor:
+    _check_all_packed(weights, aten.cat.default)
+    return cuts.joined(weights, dim)
+
+
+def _stack(weights: Sequence[Int8Tensor], dim: int = 0) -> Int8Tensor:
+    _check_all_packed(weights, aten.stack.default)
+    return cuts.joined([views.unsqueezed(w, dim) for w in weights], dim)
+
+
+def _check_all_packed(tensors: Sequence[torch.Tensor], operator: Any) -> None:
+    if not all(isinstance(t, Int8Tensor) for t in tensors):
+        raise unsupported(Int8Tensor, operator, "not all operands are packed")
+
+
 _view_of(_slice, aten.slice.Tensor)
 _view_of(views.selected, aten.select.int)
 _view_of(lambda weight: views.transposed(weight, 0, 1), aten.t.default)
@@ -48,80 +109,12 @@ _view_of(views.permuted, aten.permute.default)
 _view_of(views.unsqueezed, aten.unsqueeze.default)
 _view_of(_squeeze, aten.squeeze.dim)
 _view_of(views.reshaped, aten.view.default)
-
-
-@_table.implements(aten._unsafe_view.default)
-def _unsafe_view(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
-    return views.reshaped(*args)
-
-
-@_table.implements(aten.expand.default)
-def _expand(func: Any, args: Any, kwargs: Any) -> Any:
-    # matmul expands operands to the batch it sees; a weight that has it already passes.
-    weight, sizes = args[0], args[1]
-    if [s for s in sizes if s != -1] and tuple(sizes) != tuple(weight.qdata.shape):
-        raise unsupported(type(weight), func, "it would repeat the payload")
-    result = views.reshaped(weight, weight.qdata.shape)
-    return aliased(func, args, kwargs, result)
-
-
-@_table.implements(aten.split.Tensor)
-def _split(func: Any, args: Any, kwargs: Any) -> Any:
-    return _pieces(*args, **kwargs)
-
-
-def _pieces(weight: Int8Tensor, size: int, dim: int = 0) -> list[Int8Tensor]:
-    total = weight.qdata.shape[views.dimension(weight, dim)]
-    return [
-        cuts.sliced(weight, dim, i, min(i + size, total)) for i in range(0, max(total, 1), size)
-    ]
-
-
-@_table.implements(aten.split_with_sizes.default)
-def _split_with_sizes(func: Any, args: Any, kwargs: Any) -> Any:
-    return _parts(*args, **kwargs)
-
-
-def _parts(weight: Int8Tensor, sizes: list[int], dim: int = 0) -> list[Int8Tensor]:
-    parts, start = [], 0
-    for size in sizes:
-        parts.append(cuts.sliced(weight, dim, start, start + size))
-        start += size
-    return parts
-
-
-@_table.implements(aten.unbind.int)
-def _unbind(func: Any, args: Any, kwargs: Any) -> Any:
-    weight, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    size = weight.qdata.shape[views.dimension(weight, dim)]
-    return [views.selected(weight, dim, i) for i in range(size)]
-
-
-@_table.implements(aten.index_select.default)
-def _index_select(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
-    return cuts.indexed(*args)
-
-
-@_table.implements(aten.index.Tensor)
-def _index(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
-    weight, indices = args
-    used = [d for d, index in enumerate(indices) if index is not None]
-    if len(used) != 1 or indices[used[0]].dim() != 1:
-        raise unsupported(type(weight), func, "only one dimension by one vector")
-    return cuts.indexed(weight, used[0], indices[used[0]])
-
-
-@_table.implements(aten.cat.default)
-def _cat(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
-    weights, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    if not all(isinstance(w, Int8Tensor) for w in weights):
-        raise unsupported(Int8Tensor, func, "not all operands are packed")
-    return cuts.joined(weights, dim)
-
-
-@_table.implements(aten.stack.default)
-def _stack(func: Any, args: Any, kwargs: Any) -> Int8Tensor:
-    weights, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    if not all(isinstance(w, Int8Tensor) for w in weights):
-        raise unsupported(Int8Tensor, func, "not all operands are packed")
-    return cuts.joined([views.unsqueezed(w, dim) for w in weights], dim)
+_view_of(_expand, aten.expand.default)
+_result_of(views.reshaped, aten._unsafe_view.default)
+_result_of(_split, aten.split.Tensor)
+_result_of(_split_with_sizes, aten.split_with_sizes.default)
+_result_of(_unbind, aten.unbind.int)
+_result_of(cuts.indexed, aten.index_select.default)
+_result_of(_index, aten.index.Tensor)
+_result_of(_cat, aten.cat.default)
+_result_of(_stack, aten.stack.default)

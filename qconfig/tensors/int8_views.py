@@ -42,10 +42,9 @@ def selected(weight: Int8Tensor, dim: int, index: int) -> Int8Tensor:
     if not -size <= index < size:
         raise IndexError(f"index {index} is out of range for dimension {dim} of size {size}")
     entry = index % size // weight.block_size[dim]
+    block = weight.block_size[:dim] + weight.block_size[dim + 1 :]
     return _restructured(
-        weight,
-        lambda t: t.select(dim, index if t is weight.qdata else entry),
-        without(weight.block_size, dim),
+        weight, lambda t: t.select(dim, index if t is weight.qdata else entry), block
     )
 
 
@@ -139,11 +138,6 @@ def _restructured(
         None if zero is None else function(zero),
         shared_pre_scale(weight),
     )
-
-
-def without(sizes: tuple[int, ...], dim: int) -> tuple[int, ...]:
-    """Return a tuple without one entry."""
-    return sizes[:dim] + sizes[dim + 1 :]
 
 
 def _significant(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -42,7 +42,7 @@ def check_finite(layout: Any, names: tuple[str, ...]) -> None:
             refuse_where(~value.isfinite(), name, "is not finite", value, "finite numbers")
 
 
-def check_scale_values(name: str, value: Any) -> None:
+def check_scale_values(layout: Any, name: str) -> None:
     """Check that scales are positive, normal, finite numbers; float16 may be subnormal.
 
     torchao's smallest scale, 2**-23, is subnormal in float16 and legitimate there.
@@ -50,7 +50,7 @@ def check_scale_values(name: str, value: Any) -> None:
     Raises:
         LayoutError: naming field and first index.
     """
-    scale = loaded(value)
+    scale = loaded(getattr(layout, name))
     if scale is None:
         return
     refuse_where(~scale.isfinite(), name, "is not finite", scale, "positive finite numbers")
@@ -60,13 +60,13 @@ def check_scale_values(name: str, value: Any) -> None:
         refuse_where(scale < least, name, "is subnormal", scale, f"numbers from {least}")
 
 
-def check_code_range(name: str, value: Any, low: int, high: int) -> None:
+def check_code_range(layout: Any, name: str, low: int, high: int) -> None:
     """Check that integer codes lie in a range that is narrower than their type.
 
     Raises:
         LayoutError: naming field and first index.
     """
-    codes = loaded(value)
+    codes = loaded(getattr(layout, name))
     if codes is None or not codes.numel():
         return
     lowest, highest = torch.aminmax(codes)

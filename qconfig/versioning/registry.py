@@ -134,7 +134,12 @@ class Registry:
         """Call `loader` once, before the first lookup: it imports what registers itself."""
         self._loader = loader
 
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Call the loader now, unless it was called before; every lookup does so by itself.
+
+        Raises:
+            RegistrationError: a plug-in cannot be loaded.
+        """
         if self._loader is None:
             return
         with self._lock:  # other threads wait until all is there
@@ -229,7 +234,7 @@ class Registry:
             NewerVersionError: the version is newer than the newest known.
             FieldError: the version is not a known positive integer.
         """
-        self._load()
+        self.load()
         versions = self._versions.get(name) if isinstance(name, str) else None
         if versions is None:
             raise UnknownNameError(
@@ -275,7 +280,7 @@ class Registry:
         """Return whether the class is registered."""
         if cls in self._by_class:  # a class that is known needs no others
             return True
-        self._load()
+        self.load()
         return cls in self._by_class
 
     def versions(self, name: str) -> list[Entry]:
@@ -285,14 +290,14 @@ class Registry:
 
     def entries(self, kind: Kind | None = None) -> Iterator[Entry]:
         """Yield all entries, by name and version."""
-        self._load()
+        self.load()
         for _, entry in sorted(self._entries.items()):
             if kind is None or entry.kind is kind:
                 yield entry
 
     def steps(self) -> Iterator[Step]:
         """Yield all steps, by name and versions."""
-        self._load()
+        self.load()
         for _, step in sorted(self._steps.items()):
             yield step
 

@@ -13,7 +13,7 @@ from qconfig.errors import (
 )
 from qconfig.layouts import Int8TensorLayout, QuantizeTensorToInt8Kwargs
 from qconfig.migrations.int8_tensor_layout import Int8TensorLayoutV1
-from qconfig.tensors import Int8Tensor, PackedTensor, tensor_class_of, tensor_classes
+from qconfig.tensors import Int8Tensor, PackedTensor, tensor_class_of
 from qconfig.versioning import Layout
 from tests.tensors.samples import packed
 
@@ -118,7 +118,6 @@ def test_layout_keeps_torchs_own_attribute():
 def test_class_of_a_layout():
     """The table leads from a current layout class to its tensor class."""
     assert tensor_class_of(Int8TensorLayout) is Int8Tensor
-    assert tensor_classes()[Int8TensorLayout] is Int8Tensor
 
 
 def test_class_of_a_retired_layout_is_refused():
