@@ -136,17 +136,9 @@ def plan(
         from qconfig.checkpoints.quantize import plan_checkpoint
 
         return plan_checkpoint(open_checkpoint(model), config, allow_unmatched=allow_unmatched)
-    from qconfig.engine.plan import make_plan
-    from qconfig.engine.targets import model_targets
+    from qconfig.engine.apply import plan_model
 
-    found = model_targets(model)
-    return make_plan(
-        found.targets,
-        config,
-        tied=found.tied,
-        packed=found.packed,
-        allow_unmatched=allow_unmatched,
-    )
+    return plan_model(model, config, allow_unmatched=allow_unmatched)
 
 
 def explain(fqn: str, config: Config, *, module_class: str | None = None) -> "Explanation":

@@ -26,16 +26,27 @@ def quantize_(model: "nn.Module", config: Config, *, allow_unmatched: bool = Fal
         PlanError: rules and model do not fit together.
         BuildError: a weight cannot be quantized; the model is then as it was.
     """
+    plan = plan_model(model, config, allow_unmatched=allow_unmatched)
+    apply_plan(model, plan)
+    return plan
+
+
+def plan_model(model: "nn.Module", config: Config, *, allow_unmatched: bool = False) -> Plan:
+    """Return the plan that `quantize_` would follow; nothing is changed.
+
+    Arguments are those of `quantize_`.
+
+    Raises:
+        PlanError: rules and model do not fit together.
+    """
     found = model_targets(model)
-    plan = make_plan(
+    return make_plan(
         found.targets,
         config,
         tied=found.tied,
         packed=found.packed,
         allow_unmatched=allow_unmatched,
     )
-    apply_plan(model, plan)
-    return plan
 
 
 def apply_plan(model: "nn.Module", plan: Plan) -> None:

@@ -25,12 +25,10 @@ class NameHints:
         """Return what to look at in a rule that matches nothing, or None."""
         if rule.modules and not self._classes.intersection(rule.modules):
             close = nearest(rule.modules[0], self._classes)
-            return f"no module has class {' or '.join(rule.modules)}" + (
-                f"; {close}" if close else ""
-            )
-        return (
-            self._like_name(rule.match) if is_exact(rule.match) else self._like_pattern(rule.match)
-        )
+            return _joined(f"no module has class {' or '.join(rule.modules)}", close)
+        if is_exact(rule.match):
+            return self._like_name(rule.match)
+        return self._like_pattern(rule.match)
 
     def _like_name(self, name: str) -> str | None:
         segments = set(name.split("."))

@@ -11,14 +11,13 @@ from collections.abc import Mapping, Sequence
 from qconfig.builders.base import Target
 from qconfig.codec.tensor_values import TensorSpec, nbytes
 from qconfig.configs.fqn_to_config import FqnToConfig
-from qconfig.engine.explain import as_default
 from qconfig.engine.plan_checks import Treatment, check_rules_served, check_unmatched
 from qconfig.engine.plan_document import Action, Plan, PlanEntry, RuleReport
 from qconfig.engine.service import Service
 from qconfig.errors import raise_problems
 from qconfig.rules.assignment import Assignment, Decision, How
 from qconfig.rules.fused import split_groups
-from qconfig.rules.matcher import RuleSet
+from qconfig.rules.matcher import RuleSet, rules_of
 from qconfig.rules.tied import split_ties
 from qconfig.versioning import Config, registry
 
@@ -47,7 +46,7 @@ def make_plan(
         PlanError, BuildError: all the ways in which rules and targets do not fit together.
     """
     config = registry.convert(config)
-    rules = config if isinstance(config, FqnToConfig) else as_default(config)
+    rules = rules_of(config)
     assignment = RuleSet(rules).assign(targets)
     used = {d.config for d in assignment.decisions if d.config is not None}
     service = Service(rules.configs, used, "/configs" if rules is config else "")

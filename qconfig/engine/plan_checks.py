@@ -107,13 +107,14 @@ def check_unmatched(
     """Return problems of rules that do nothing, and notes where that is allowed."""
     idle = _idle_patterns(rules, assignment, treatments)
     hints = NameHints(assignment.targets) if assignment.unmatched else None
+    shadowed, unmatched = set(assignment.shadowed), set(assignment.unmatched)
     problems: list[QconfigError] = []
     notes: list[str] = []
     for i, rule in enumerate(rules.rules):
         name = f"rule {i} ({shown(rule.match)})"
-        if i in assignment.shadowed:
+        if i in shadowed:
             notes.append(f"{name} is shadowed: earlier or more exact rules win all it matches")
-        elif i in assignment.unmatched and hints is not None:
+        elif i in unmatched and hints is not None:
             hint = hints.hint(rule) if len(problems) < _MOST_HINTS else None
             message = "matches nothing"
             if allow_unmatched:

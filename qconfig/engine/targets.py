@@ -90,9 +90,9 @@ def named_targets(tensors: Iterable[tuple[str, tuple[int, ...], DType]]) -> list
 def inferred_class(name: str, rank: int) -> tuple[str, ...]:
     """Guess the class of the module that owns a tensor from its name and rank.
 
-    A 2-D `weight` is a Linear, unless its module's name is one that embeddings have in published
-    models; a 1-D weight of a module named like a norm is a norm; anything else has no class, and
-    only rules that name it reach it.
+    The module's own name decides first: those that embeddings and norms have in published models
+    make it one. Of the rest, what has a 2-D `weight` or a `bias` is a Linear; anything else has no
+    class, and only rules that name it reach it.
     """
     module, _, parameter = name.rpartition(".")
     owner = module.rpartition(".")[2].lower()

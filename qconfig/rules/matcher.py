@@ -18,6 +18,7 @@ from qconfig.rules.lint import check_rules
 from qconfig.rules.matching_pass import Candidate, MatchingPass, admits
 from qconfig.rules.patterns import compile_pattern, is_exact
 from qconfig.rules.segment_index import SegmentIndex, count_segments
+from qconfig.versioning import Config
 
 MAX_NAME = 512
 
@@ -92,9 +93,7 @@ class RuleSet:
     def _fullmatch(self, number: int) -> Callable[[str], object]:
         fullmatch = self._compiled.get(number)
         if fullmatch is None:
-            pointer = f"/rules/{number}/match"
-            fullmatch = compile_pattern(self._patterns[number], pointer).fullmatch
-            self._compiled[number] = fullmatch
+            fullmatch = self._compiled[number] = compile_pattern(self._patterns[number])
         return fullmatch
 
     def _matching(
@@ -112,6 +111,13 @@ class RuleSet:
                     if number not in found and admits(limit, target) and fullmatch(name):
                         found.add(number)
         return found
+
+
+def rules_of(config: Config) -> FqnToConfig:
+    """Return the rules of a config: itself if it has some, else one config for every Linear."""
+    if isinstance(config, FqnToConfig):
+        return config
+    return FqnToConfig(configs={"default": config}, default="default")
 
 
 def _too_long(targets: Iterable[Target]) -> list[QconfigError]:

@@ -11,13 +11,6 @@ from torch.nn.functional import linear
 from qconfig.testing.subject import Subject, require, require_close
 
 
-def _layer(subject: Subject, seed: int) -> nn.Module:
-    rows, columns = subject.shape
-    layer = nn.Linear(columns, rows, bias=False, dtype=subject.dtype.to_torch())
-    layer.weight = nn.Parameter(subject.build(seed), requires_grad=False)
-    return layer
-
-
 def compile_full_graph(subject: Subject) -> None:
     """One full graph serves all layers of a shape and all batch sizes."""
     torch._dynamo.reset()  # noqa: SLF001
@@ -29,7 +22,7 @@ def compile_full_graph(subject: Subject) -> None:
 
     compiled = torch.compile(call, fullgraph=True, dynamic=True, backend=counter)
     for seed in range(10):
-        layer = _layer(subject, seed)
+        layer = subject.quantized_linear(seed)
         for rows in (3, 20):
             x = subject.activation(rows)
             require_close(compiled(layer, x), call(layer, x), f"layer {seed}, batch of {rows}")
@@ -41,7 +34,7 @@ def compile_full_graph(subject: Subject) -> None:
 def compile_with_gradient(subject: Subject) -> None:
     """A compiled linear hands the gradient to its activation."""
     torch._dynamo.reset()  # noqa: SLF001
-    layer = _layer(subject, 0)
+    layer = subject.quantized_linear()
     compiled = torch.compile(layer, fullgraph=True, backend=subject.compile_backend)
     x = subject.activation(3).requires_grad_()
     compiled(x).sum().backward()

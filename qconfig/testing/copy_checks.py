@@ -60,15 +60,9 @@ def dtype_conversion(subject: Subject) -> None:
     require_refusal(lambda: tensor.to(torch.int64), "to(int64)")
 
 
-def _linear(subject: Subject) -> nn.Linear:
-    rows, columns = subject.shape
-    return nn.Linear(columns, rows, bias=False, dtype=subject.dtype.to_torch())
-
-
 def module_conversion(subject: Subject) -> None:
     """`module.to(dtype)` converts a quantized parameter like the others."""
-    module = _linear(subject)
-    module.weight = nn.Parameter(subject.build(), requires_grad=False)
+    module = subject.quantized_linear()
     module.to(torch.bfloat16)
     require(module.weight.dtype == torch.bfloat16, f"weight shows {module.weight.dtype}")
     require(isinstance(module.weight, nn.Parameter), "the weight is no parameter any more")
@@ -76,16 +70,14 @@ def module_conversion(subject: Subject) -> None:
 
 def state_dict_assigned(subject: Subject) -> None:
     """`load_state_dict(assign=True)` puts the tensor into a float module."""
-    tensor, module = subject.build(), _linear(subject)
+    tensor, module = subject.build(), subject.linear()
     module.load_state_dict({"weight": tensor}, assign=True)
     require(equal_packed(module.weight.detach(), tensor), "assign=True changes the tensor")
 
 
 def state_dict_copied(subject: Subject) -> None:
     """`load_state_dict(assign=False)` copies between alike and refuses float against packed."""
-    first, second = subject.build(0), subject.build(1)
-    quantized, plain = _linear(subject), _linear(subject)
-    quantized.weight = nn.Parameter(first, requires_grad=False)
+    quantized, plain, second = subject.quantized_linear(), subject.linear(), subject.build(1)
     quantized.load_state_dict({"weight": second})
     require(equal_packed(quantized.weight.detach(), second), "assign=False copies wrongly")
     for module, state in ((plain, second), (quantized, subject.weight())):

@@ -12,6 +12,7 @@ from qconfig.versioning import Config
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 
 class ConformanceFailure(AssertionError):  # noqa: N818
@@ -65,6 +66,21 @@ class Subject:
     def build(self, seed: int = 0) -> Any:
         """Return the quantized weight."""
         return self.builder.build(self.config, self.weight(seed))
+
+    def linear(self) -> "nn.Linear":
+        """Return a float Linear of that shape and type, without bias."""
+        from torch import nn
+
+        rows, columns = self.shape
+        return nn.Linear(columns, rows, bias=False, dtype=self.dtype.to_torch())
+
+    def quantized_linear(self, seed: int = 0) -> "nn.Linear":
+        """Return a Linear that holds the quantized weight."""
+        from torch import nn
+
+        layer = self.linear()
+        layer.weight = nn.Parameter(self.build(seed), requires_grad=False)
+        return layer
 
 
 @frozen
