@@ -53,10 +53,10 @@ def run(screen: "Screen") -> None:
     screen.headline("Inspect")
     steps.inspect(screen)
     screen.headline("Load and run")
-    found = running.run_models(screen)
+    embeddings = running.run_models(screen)
     screen.headline("Upgrade an old checkpoint")
     steps.upgrade(screen)
-    running.run_upgraded(screen, found)
+    running.run_upgraded(screen, embeddings)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,16 @@
 """The step that loads models and runs them; it needs transformers."""
 
 from importlib.util import find_spec
-
-from attrs import frozen
+from typing import TYPE_CHECKING
 
 from demo.measures import unequal
 from demo.screen import Screen
 from demo.sentences import SENTENCES, Agreement, agreement, embed
 
+if TYPE_CHECKING:
+    import torch
+
 LEAST_COSINE = 0.98
-
-
-@frozen
-class Run:
-    """Embeddings of the quantized model, to compare later ones with; None without transformers."""
-
-    embeddings: object = None
 
 
 def can_run(screen: Screen) -> bool:
@@ -27,10 +22,14 @@ def can_run(screen: Screen) -> bool:
     return False
 
 
-def run_models(screen: Screen) -> Run:
-    """Load the float and the quantized model, compare codes and sentence embeddings."""
+def run_models(screen: Screen) -> "torch.Tensor | None":
+    """Load the float and the quantized model, compare codes and sentence embeddings.
+
+    Returns:
+        The embeddings of the quantized model; None without transformers.
+    """
     if not can_run(screen):
-        return Run()
+        return None
     from demo import model as recipes
 
     original = screen.python(recipes.new_model)
@@ -43,33 +42,30 @@ def run_models(screen: Screen) -> Run:
     show_agreement(screen, agreement(before, after))
     screen.say("\nThe float model quantized in memory, without files:")
     screen.python(recipes.quantize_in_memory, original)
-    pair = recipes.weights_of(original), recipes.weights_of(quantized)
-    different = unequal(*pair)
-    count = sum(name in pair[0] and hasattr(t, "qdata") for name, t in pair[1].items())
+    weights = recipes.weights_of(quantized)
+    different = unequal(recipes.weights_of(original), weights)
+    count = sum(hasattr(t, "qdata") for t in weights.values())
     screen.check(
         f"codes and scales of {count} weights are bit for bit those of the checkpoint",
         holds=count > 0 and not different,
     )
-    return Run(after)
+    return after
 
 
-def run_upgraded(screen: Screen, run: Run) -> None:
+def run_upgraded(screen: Screen, expected: "torch.Tensor | None") -> None:
     """Run the upgraded checkpoint; its embeddings have to be those of the quantized one."""
-    if not can_run(screen):
+    if expected is None:
         return
-    import torch
-
     from demo import model as recipes
 
     upgraded = recipes.new_model()
     screen.python(recipes.load_upgraded, upgraded)
     found = embed(upgraded, recipes.load_tokenizer())
-    if isinstance(run.embeddings, torch.Tensor):
-        largest = float((found - run.embeddings).abs().max())
-        screen.check(
-            f"the upgraded model gives the same embeddings; largest difference {largest:.1e}",
-            holds=largest < 1e-6,
-        )
+    largest = float((found - expected).abs().max())
+    screen.check(
+        f"the upgraded model gives the same embeddings; largest difference {largest:.1e}",
+        holds=largest < 1e-6,
+    )
 
 
 def show_agreement(screen: Screen, found: Agreement) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from qconfig.builders.base import Target
 from qconfig.codec.tensor_values import TensorSpec, nbytes
 from qconfig.configs.fqn_to_config import FqnToConfig
+from qconfig.engine.config_builders import ConfigBuilders
 from qconfig.engine.plan_checks import Treatment, check_rules_served, check_unmatched
 from qconfig.engine.plan_document import Action, Plan, PlanEntry, RuleReport
-from qconfig.engine.service import Service
 from qconfig.errors import raise_problems
 from qconfig.rules.assignment import Assignment, Decision, How
 from qconfig.rules.fused import split_groups
@@ -49,12 +49,12 @@ def make_plan(
     rules = rules_of(config)
     assignment = RuleSet(rules).assign(targets)
     used = {d.config for d in assignment.decisions if d.config is not None}
-    service = Service(rules.configs, used, "/configs" if rules is config else "")
+    builders = ConfigBuilders(rules.configs, used, "/configs" if rules is config else "")
     treatments = [
-        _treat(service, target, decision, (packed or {}).get(target.fqn))
+        _treat(builders, target, decision, (packed or {}).get(target.fqn))
         for target, decision in zip(assignment.targets, assignment.decisions, strict=True)
     ]
-    served = check_rules_served(rules, assignment, treatments, service)
+    served = check_rules_served(rules, assignment, treatments, builders)
     unmatched, notes = check_unmatched(
         rules, assignment, treatments, allow_unmatched=allow_unmatched
     )
@@ -64,7 +64,7 @@ def make_plan(
     }
     raise_problems(
         [
-            *service.problems,
+            *builders.problems,
             *served,
             *unmatched,
             *split_groups(rules.fused, list(effective), list(effective.values())),
@@ -75,14 +75,16 @@ def make_plan(
     return Plan(entries, _reports(rules, assignment, entries), tuple(notes), rules.configs)
 
 
-def _treat(service: Service, target: Target, decision: Decision, packed: str | None) -> Treatment:
+def _treat(
+    builders: ConfigBuilders, target: Target, decision: Decision, packed: str | None
+) -> Treatment:
     if decision.config is None:
         by_rule = decision.how is not How.NONE
         return Treatment(None, "the rule says skip" if by_rule else "no rule applies")
-    refusal = f"it is an {packed} already" if packed else service.refusal(decision.config, target)
+    refusal = f"it is an {packed} already" if packed else builders.refusal(decision.config, target)
     if refusal is not None:
         return Treatment(None, refusal, refused=True)
-    return Treatment(decision.config, _reached(decision), service.result(decision.config, target))
+    return Treatment(decision.config, _reached(decision), builders.planned(decision.config, target))
 
 
 def _reached(decision: Decision) -> str:
@@ -107,9 +109,9 @@ def _entries(
     for target, decision, treatment in zip(
         assignment.targets, assignment.decisions, treatments, strict=True
     ):
-        leader, result = leaders.get(target.fqn), treatment.result
+        leader, layout = leaders.get(target.fqn), treatment.layout
         size = 0 if leader else nbytes(TensorSpec(target.dtype, target.shape))
-        action = Action.SKIP if result is None else Action.QUANTIZE
+        action = Action.SKIP if layout is None else Action.QUANTIZE
         entries.append(
             PlanEntry(
                 fqn=target.fqn,
@@ -121,11 +123,11 @@ def _entries(
                 rule=decision.rule,
                 how=decision.how,
                 config=decision.config,
-                layout=result.layout if result else None,
-                layout_version=result.version if result else None,
+                layout=layout.name if layout else None,
+                layout_version=layout.version if layout else None,
                 tied_to=leader,
                 bytes_before=size,
-                bytes_after=size if leader or result is None else result.bytes,
+                bytes_after=size if leader or layout is None else layout.bytes,
             )
         )
     return tuple(entries)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from qconfig.configs.fqn_to_config import FqnToConfig, Rule
+from qconfig.engine.config_builders import ConfigBuilders, PlannedLayout
 from qconfig.engine.name_hints import NameHints
-from qconfig.engine.service import Result, Service
 from qconfig.errors import PlanError, QconfigError, shown
 from qconfig.rules.assignment import Assignment, How
 
@@ -21,13 +21,13 @@ class Treatment:
     Args:
         config: name of the config that serves it, or None if it is left alone.
         reason: why, in words.
-        result: what comes out, or None.
+        layout: what comes out, or None.
         refused: whether a config reached it and its builder refused.
     """
 
     config: str | None
     reason: str
-    result: Result | None = None
+    layout: PlannedLayout | None = None
     refused: bool = False
 
 
@@ -35,7 +35,7 @@ def check_rules_served(
     rules: FqnToConfig,
     assignment: Assignment,
     treatments: Sequence[Treatment],
-    service: Service,
+    builders: ConfigBuilders,
 ) -> list[QconfigError]:
     """Return a problem for each exact rule whose config cannot serve what the rule names."""
     problems: list[QconfigError] = []
@@ -64,7 +64,7 @@ def check_rules_served(
                 )
             )
     left = {key: reasons for key, reasons in modules.items() if key not in served}
-    others = _served_otherwise(rules, assignment, left, service) if left else set()
+    others = _served_otherwise(rules, assignment, left, builders) if left else set()
     problems += [
         PlanError(
             f"{rules.rules[number].use} cannot serve any parameter of this module",
@@ -83,7 +83,7 @@ def _served_otherwise(
     rules: FqnToConfig,
     assignment: Assignment,
     keys: dict[tuple[int, str], list[str]],
-    service: Service,
+    builders: ConfigBuilders,
 ) -> set[tuple[int, str]]:
     """Return those (rule, module) that could serve a parameter which a finer rule has taken."""
     found = set()
@@ -92,7 +92,7 @@ def _served_otherwise(
         number = numbers.get(target.module)
         if number is not None and decision.rule != number:
             use = rules.rules[number].use
-            if use is not None and service.refusal(use, target) is None:
+            if use is not None and builders.refusal(use, target) is None:
                 found.add((number, target.module))
     return found
 

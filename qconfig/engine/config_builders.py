@@ -10,15 +10,15 @@ from qconfig.versioning import Config, registry, tensor_fields
 
 
 @frozen
-class Result:
+class PlannedLayout:
     """The layout that a parameter will have, and the bytes of its inner tensors."""
 
-    layout: str
+    name: str
     version: int
     bytes: int
 
 
-class Service:
+class ConfigBuilders:
     """The builders of the configs of one document; layouts are remembered by shape and dtype.
 
     Problems are collected in `problems`, one for each config without a builder, and one for each
@@ -35,7 +35,7 @@ class Service:
         self._configs = configs
         self._root = root
         self._builders: dict[str, Builder] = {}
-        self._results: dict[tuple[str, tuple[int, ...], DType], Result | None] = {}
+        self._planned: dict[tuple[str, tuple[int, ...], DType], PlannedLayout | None] = {}
         for name in (name for name in configs if name in used):
             try:
                 self._builders[name] = builder_of(configs[name])
@@ -47,14 +47,14 @@ class Service:
         builder = self._builders.get(name)
         return builder.refusal(self._configs[name], target) if builder else "no builder"
 
-    def result(self, name: str, target: Target) -> Result | None:
+    def planned(self, name: str, target: Target) -> PlannedLayout | None:
         """Return what a config that does not refuse makes of a parameter; None after a problem."""
         key = (name, target.shape, target.dtype)
-        if key not in self._results:
-            self._results[key] = self._ask(name, target)
-        return self._results[key]
+        if key not in self._planned:
+            self._planned[key] = self._ask(name, target)
+        return self._planned[key]
 
-    def _ask(self, name: str, target: Target) -> Result | None:
+    def _ask(self, name: str, target: Target) -> PlannedLayout | None:
         try:
             layout = self._builders[name].layout(self._configs[name], target)
         except QconfigError as error:
@@ -72,7 +72,7 @@ class Service:
         entry = registry.entry_of(type(layout))
         inner = (getattr(layout, field.name) for field in tensor_fields(type(layout)))
         size = sum(nbytes(value) for value in inner if value is not None)
-        return Result(entry.name, entry.version, size)
+        return PlannedLayout(entry.name, entry.version, size)
 
     def _pointer(self, name: str) -> str:
         return f"{self._root}/{name}" if self._root else ""
