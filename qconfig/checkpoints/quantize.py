@@ -78,7 +78,8 @@ def quantize_checkpoint(
     for entry in plan.entries:
         contents, tensor = shards[checkpoint.shard_of[entry.fqn]], checkpoint.plain[entry.fqn]
         if entry.action is Action.QUANTIZE:
-            contents.layouts[entry.fqn] = _quantized(plan, entry, tensor)
+            file = checkpoint.directory / checkpoint.shard_of[entry.fqn]
+            contents.layouts[entry.fqn] = _quantized(plan, entry, tensor, file)
         else:
             contents.plain[entry.fqn] = tensor
     carry = other_files(checkpoint, follow_symlinks=follow_symlinks)
@@ -94,7 +95,7 @@ def quantize_checkpoint(
     return plan
 
 
-def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor) -> Layout:
+def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor, file: Path) -> Layout:
     config = chosen_config(plan, entry)
     builder = builder_of(config)
     expected = builder.layout(config, Target(entry.fqn, tensor.shape, tensor.dtype))
@@ -103,7 +104,7 @@ def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor) -> Layout:
         try:
             built: Any = builder.build(config, tensor.load())
         except QconfigError as error:
-            raise error.at(fqn=entry.fqn) from None
+            raise error.at(file=file, fqn=entry.fqn) from None
         layout: Layout = built.to_layout()
         return layout
 

@@ -49,7 +49,8 @@ def write_checkpoint(
     raise_problems(surplus(plain, layouts), file=target)
     size = total_bytes(shards)
     with new_directory(target, source=source) as work:
-        _write_shards(work, shards, stored, executor, progress)
+        home = Path(source or target)
+        _write_shards(work, shards, stored, home, executor=executor, progress=progress)
         for path in carry:
             copy_file(path, work / path.relative_to(source or path.parent))
         if list(shards) != [SINGLE_FILE]:
@@ -70,6 +71,8 @@ def _write_shards(
     work: Path,
     shards: Mapping[str, ShardContents],
     stored: Mapping[str, Mapping[str, LazyTensor]],
+    home: Path,
+    *,
     executor: Executor | None,
     progress: Progress | None,
 ) -> None:
@@ -78,7 +81,7 @@ def _write_shards(
         try:
             write_safetensors(work / name, stored[name], metadata, progress=progress)
         except QconfigError as error:
-            raise error.at(file=name) from None
+            raise error.at(file=home / name) from None
 
     if executor is None:
         for name in shards:
