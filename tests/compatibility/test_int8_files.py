@@ -24,6 +24,11 @@ from tests.checkpoints.builders import checkpoint_of
 from tests.torchao_files import DATA, Sample, samples
 
 SAMPLES = [pytest.param(s, id=s.id) for s in samples("int8_weight_only")]
+OTHERS = [
+    pytest.param(sample, id=sample.id)
+    for prefix in ("embedding_int8_weight_only", "FqnToConfig_default", "ModuleFqnToConfig_default")
+    for sample in samples(prefix)
+]
 DOCUMENTS = [
     pytest.param(document, id=f"{release}-{name}")
     for release, documents in json.loads((DATA / "configs.json").read_text()).items()
@@ -31,7 +36,7 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("sample", SAMPLES + OTHERS)
 def test_dequantized_weights_are_the_writers(sample: Sample, tmp_path) -> None:
     """Stored in the release's form, upgraded and loaded, a weight is the writer's bit for bit."""
     truth = load_file(sample.truth)
@@ -83,7 +88,7 @@ def test_our_builder_gives_the_codes_of_torchao_0_18(sample: Sample) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_config_documents_of_old_releases_load(document: dict) -> None:
-    """What 0.11 to 0.18 wrote is read, and written again it is the same config."""
+    """What releases from 0.11 to 0.18 wrote is read, and written again it is the same config."""
     config = config_from_dict(document)
     assert config_from_dict(config_to_dict(config)) == config
 
@@ -91,9 +96,10 @@ def test_config_documents_of_old_releases_load(document: dict) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_config_documents_go_back_to_torchao(document: dict) -> None:
     """Our form of an old document, written for torchao, is accepted by torchao 0.18 itself."""
-    core = pytest.importorskip("torchao.core.config")
     written = config_to_dict(config_from_dict(document), dialect="torchao")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torchao announces the end of _default
-        theirs = core.config_from_dict(written)
+        from torchao.core.config import config_from_dict as torchao_config
+
+        theirs = torchao_config(written)
     assert type(theirs).__name__ == written["_type"]

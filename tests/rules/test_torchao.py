@@ -63,7 +63,6 @@ def theirs(net: nn.Module, mapping: dict) -> set[str]:
     """Return the weights that torchao turns into its Int8Tensor."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pytest.importorskip("torchao")
         from torchao.quantization import FqnToConfig as TorchaoFqnToConfig
         from torchao.quantization import Int8Tensor, quantize_
         from torchao.quantization import Int8WeightOnlyConfig as TorchaoConfig

@@ -4,14 +4,11 @@ import logging
 import warnings
 from typing import Any
 
-import pytest
-
 
 def torchao_int8() -> tuple[Any, Any]:
-    """Return torchao's Int8Tensor and its granularity module, or skip the test."""
+    """Return torchao's Int8Tensor and its granularity module."""
     logging.getLogger("torchao").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pytest.importorskip("torchao")
         from torchao.quantization import Int8Tensor, granularity
     return Int8Tensor, granularity
