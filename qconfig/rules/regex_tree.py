@@ -67,12 +67,18 @@ Nodes = tuple[Node, ...]
 _DOUBTFUL = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*?(?:\[|--|&&|~~|\|\|)")
 
 
+_MAX_GROUPS = 100
+
+
 def compile_regex(pattern: str) -> re.Pattern[str]:
     """Return the compiled regular expression.
 
     Raises:
         RuleError: not a regular expression, or one whose meaning Python is about to change.
     """
+    # Without a bound of ours, how deep groups may be nested would depend on the stack at hand.
+    if pattern.count("(") > _MAX_GROUPS:
+        raise _too_deep(pattern)
     try:
         if not _DOUBTFUL.search(pattern):
             return re.compile(pattern)
@@ -111,7 +117,11 @@ def parse(pattern: str) -> Nodes:
 
 
 def _too_deep(pattern: str) -> RuleError:
-    return RuleError("a regular expression too deep or with too large a number", found=pattern)
+    return RuleError(
+        "a regular expression too deep or with too large a number",
+        found=pattern,
+        expected=f"at most {_MAX_GROUPS} groups and repeats below 2**32",
+    )
 
 
 def _nodes(items: Any, flags: int) -> Nodes:
