@@ -16,7 +16,7 @@ from qconfig.checkpoints.record import (
     read_record,
 )
 from qconfig.codec import strict_json
-from qconfig.codec.index_file import read_index, shard_path
+from qconfig.codec.index_file import ShardIndex, read_index, shard_path
 from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.limits import DEFAULT_LIMITS
 from qconfig.codec.regular_files import read_document
@@ -58,6 +58,7 @@ class Checkpoint:
         metadata: header metadata of each shard, without our record.
         notes: what is odd but harmless.
         is_directory: whether a directory was opened, and not one file of it.
+        index: what the index says, where there is one.
     """
 
     directory: Path
@@ -70,6 +71,7 @@ class Checkpoint:
     metadata: dict[str, dict[str, str]]
     notes: tuple[str, ...] = ()
     is_directory: bool = True
+    index: ShardIndex | None = None
 
     @property
     def quantization_config(self) -> Any:
@@ -105,7 +107,7 @@ def open_checkpoint(
     if not exists:
         raise StorageError("no such file or directory", file=path)
     directory = path if path.is_dir() else path.parent
-    names, weight_map, stray = _shard_names(path, directory)
+    names, index, stray = _shard_names(path, directory)
     headers: dict[str, Header] = {}
     problems: list[QconfigError] = []
     for name in names:
@@ -117,25 +119,25 @@ def open_checkpoint(
             if len(problems) >= MOST_PROBLEMS:
                 break
     raise_problems(problems, file=directory)
-    located, problems, notes = _locate(directory, headers, weight_map)
+    located, problems, notes = _locate(directory, headers, index.weight_map if index else None)
     notes += [f"{name} is not in the index" for name in stray]
     if strict:
         problems += [CheckpointError(note, file=directory) for note in notes]
     raise_problems(problems[:MOST_PROBLEMS], file=directory)
     config = _read_config(directory) if path.is_dir() else None
     checkpoint = _assemble(directory, headers, located, config, reader)
-    return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir())
+    return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir(), index=index)
 
 
-def _shard_names(path: Path, directory: Path) -> tuple[list[str], dict[str, str] | None, list[str]]:
+def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | None, list[str]]:
     if not path.is_dir():
         return [path.name], None, []
     present = sorted(p.name for p in directory.glob("*.safetensors"))
     # Asked of the name alone: an index that is a FIFO or leads nowhere is not the same as none.
     if os.path.lexists(directory / INDEX_FILE):
-        weight_map = dict(read_index(directory / INDEX_FILE).weight_map)
-        named = sorted(set(weight_map.values()))
-        return named, weight_map, [n for n in present if n not in named]
+        index = read_index(directory / INDEX_FILE)
+        named = sorted(set(index.weight_map.values()))
+        return named, index, [n for n in present if n not in named]
     if SINGLE_FILE in present:
         return [SINGLE_FILE], None, [n for n in present if n != SINGLE_FILE]
     if len(present) == 1:

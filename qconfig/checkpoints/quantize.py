@@ -89,6 +89,7 @@ def quantize_checkpoint(
         with_config(checkpoint.config_json, config),
         source=checkpoint.directory if checkpoint.is_directory else None,
         carry=carry,
+        index=checkpoint.index,
         executor=executor,
         progress=progress,
     )

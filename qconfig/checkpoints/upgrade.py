@@ -120,6 +120,7 @@ def upgrade_checkpoint(
         config_json,
         source=checkpoint.directory if checkpoint.is_directory else None,
         carry=carry,
+        index=checkpoint.index,
         executor=executor,
         progress=progress,
     )

@@ -9,7 +9,7 @@ from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE,
 from qconfig.checkpoints.contents import ShardContents, total_bytes
 from qconfig.checkpoints.directory import copy_file, new_directory, write_file
 from qconfig.codec import strict_json
-from qconfig.codec.index_file import index_document
+from qconfig.codec.index_file import ShardIndex, index_document
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import QconfigError, raise_problems
@@ -24,6 +24,7 @@ def write_checkpoint(
     *,
     source: Path | None = None,
     carry: Iterable[Path] = (),
+    index: ShardIndex | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> int:
@@ -35,6 +36,7 @@ def write_checkpoint(
         config_json: content of config.json.
         source: directory of the checkpoint that this one is made from; it is not touched.
         carry: files below `source` to copy along.
+        index: the index that this one is made from; what else it says is kept.
         executor: runs one job a shard; None writes one shard after the other.
         progress: called with the name and the bytes of each stored tensor.
 
@@ -55,8 +57,11 @@ def write_checkpoint(
             copy_file(path, work / path.relative_to(source or path.parent))
         if list(shards) != [SINGLE_FILE]:
             weight_map = {t: shard for shard, tensors in stored.items() for t in sorted(tensors)}
-            index = strict_json.dumps(index_document(weight_map, size))
-            write_file(work / INDEX_FILE, index.encode())
+            document = index_document(weight_map, size)
+            if index is not None:
+                document["metadata"] = index.metadata | document["metadata"]
+                document = index.extra | document
+            write_file(work / INDEX_FILE, strict_json.dumps(document).encode())
         write_file(work / CONFIG_FILE, strict_json.dumps(dict(config_json)).encode())
     return size
 

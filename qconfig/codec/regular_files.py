@@ -54,7 +54,7 @@ class OpenFile:
                 raise ContainerError(
                     "the file is cut short",
                     file=self.path,
-                    found=f"{offset + done} bytes",
+                    found=f"{os.fstat(self.descriptor).st_size} bytes",
                     expected=f"at least {offset + len(view)} bytes",
                     hint="something truncated the file while it was in use; fetch it again",
                 )

@@ -86,6 +86,27 @@ def test_other_files_are_looked_at_first(tmp_path):
     assert seen == []
 
 
+def test_an_index_keeps_what_it_says(tmp_path):
+    """Members of an index that only other programs know come through; sizes are new."""
+    source = float_checkpoint(tmp_path / "m", shards=3)
+    index = json.loads((source / s.INDEX).read_text())
+    index["metadata"]["total_parameters"] = 7
+    (source / s.INDEX).write_text(json.dumps(index | {"mine": [1]}))
+    after = json.loads((quantize(source) / s.INDEX).read_text())
+    assert after["mine"] == [1]
+    assert after["metadata"]["total_parameters"] == 7
+    assert after["metadata"]["total_size"] > 0
+
+
+def test_a_file_that_shrank_is_told_with_its_size(tmp_path):
+    """A file that was cut after it had been opened is named with the size that it has now."""
+    checkpoint = open_checkpoint(float_checkpoint(tmp_path / "m"))
+    os.truncate(tmp_path / "m" / "model.safetensors", 100)
+    with pytest.raises(ContainerError, match="cut short") as caught:
+        checkpoint.plain["norm.weight"].load()
+    assert caught.value.found == "'100 bytes'"
+
+
 # Targets
 
 
