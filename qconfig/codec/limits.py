@@ -16,8 +16,6 @@ class Limits:
         metadata_value_bytes: UTF-8 bytes of one metadata value.
         json_depth: arrays and objects nested in each other.
         document_bytes: UTF-8 bytes of a config, an index or another JSON document.
-        patterns: rules of one config.
-        pattern_length: characters of one pattern.
         number_digits: digits of one integer literal.
     """
 
@@ -29,8 +27,6 @@ class Limits:
     metadata_value_bytes: int = 16 * 2**20
     json_depth: int = 64
     document_bytes: int = 64 * 2**20
-    patterns: int = 20_000
-    pattern_length: int = 1_000
     number_digits: int = 40
 
     def describe(self, name: str) -> str:

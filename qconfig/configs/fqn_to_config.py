@@ -4,8 +4,12 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from qconfig.errors import FieldError, QconfigError, nearest, raise_problems
+from qconfig.errors import FieldError, QconfigError, nearest, raise_problems, shown
 from qconfig.versioning import Config, attribute, register_config, register_value
+
+
+# A hint compares a name with all others; beyond this many it would cost more than it tells.
+_MOST_HINTS = 20
 
 
 class Precedence(StrEnum):
@@ -68,15 +72,17 @@ class FqnToConfig(Config):
             if isinstance(config, FqnToConfig)
         ]
         uses = [(f"/rules/{i}/use", rule.use) for i, rule in enumerate(self.rules)]
+        expected = f"one of {shown(sorted(self.configs))} or null"
         for pointer, use in [*uses, ("/default", self.default)]:
             if use is not None and use not in self.configs:
+                hint = nearest(use, self.configs) if len(problems) < _MOST_HINTS else None
                 problems.append(
                     FieldError(
                         "no config of that name",
                         pointer=pointer,
                         found=use,
-                        expected=f"one of {sorted(self.configs)} or null",
-                        hint=nearest(use, self.configs),
+                        expected=expected,
+                        hint=hint,
                     )
                 )
         raise_problems(problems)

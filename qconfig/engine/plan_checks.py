@@ -115,7 +115,7 @@ def check_unmatched(
         if i in shadowed:
             notes.append(f"{name} is shadowed: earlier or more exact rules win all it matches")
         elif i in unmatched and hints is not None:
-            hint = hints.hint(rule) if len(problems) < _MOST_HINTS else None
+            hint = hints.hint(rule) if len(problems) + len(notes) < _MOST_HINTS else None
             message = "matches nothing"
             if allow_unmatched:
                 notes.append(f"{name} {message}" + (f": {hint}" if hint else ""))

@@ -492,3 +492,17 @@ def test_unregistered_class_does_not_structure():
     """A class outside the registry has no document."""
     with pytest.raises(UnknownNameError, match="class is not registered"):
         CONVERTER.structure({}, NotRegistered)
+
+
+def test_hints_are_given_to_the_first_problems_only():
+    """To compare each of many wrong names with each of many configs would take minutes."""
+    row = {"type": "Int8WeightOnlyConfig", "version": 3}
+    configs = {f"config_{i}": row for i in range(2000)}
+    rules = [{"match": f"layer.{i}", "use": f"confi_{i}"} for i in range(2000)]
+    document = {"type": "FqnToConfig", "version": 2, "configs": configs, "rules": rules}
+    with pytest.raises(DocumentErrors) as caught:
+        structure_any(document)
+    problems = caught.value.problems
+    assert problems[0].hint == "did you mean 'config_0'?"
+    assert sum(problem.hint is not None for problem in problems) == 20
+    assert max(len(problem.expected) for problem in problems) < 200

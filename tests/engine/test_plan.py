@@ -216,6 +216,15 @@ def test_unmatched_rule_may_be_allowed():
     )
 
 
+def test_many_unmatched_rules_may_be_allowed():
+    """Only the first notes have a hint: to look for thousands would take minutes."""
+    rules = [Rule(f"model.layr.{i}.up", "w8") for i in range(500)]
+    plan = make_plan(MODEL, document(*rules), allow_unmatched=True)
+    unmatched = [note for note in plan.notes if "matches nothing" in note]
+    assert len(unmatched) == 500
+    assert sum("did you mean" in note for note in unmatched) <= 20
+
+
 def test_shadowed_rule_is_noted():
     """A rule that others leave nothing is noted."""
     plan = make_plan(MODEL, document(("l.**", "w8"), ("l.0.*", "g4")))
