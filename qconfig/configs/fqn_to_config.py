@@ -7,7 +7,6 @@ from attrs import frozen
 from qconfig.errors import FieldError, QconfigError, nearest, raise_problems, shown
 from qconfig.versioning import Config, attribute, register_config, register_value
 
-
 # A hint compares a name with all others; beyond this many it would cost more than it tells.
 _MOST_HINTS = 20
 
