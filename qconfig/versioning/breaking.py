@@ -88,11 +88,11 @@ class _Comparison:
         self._seen: set[tuple[str, str]] = set()
 
     def schemas(self, old: Any, new: Any, pointer: str) -> Iterator[BreakingChange]:
-        references = (_reference(old), _reference(new))
-        if references != ("", ""):
-            if references in self._seen:
+        if _reference(old) or _reference(new):
+            pair = (_constraints(old), _constraints(new))
+            if pair in self._seen:
                 return
-            self._seen.add(references)
+            self._seen.add(pair)
         old, new = self._follow(old, self._roots[0]), self._follow(new, self._roots[1])
         if old is False or new is True:
             return
@@ -198,6 +198,13 @@ def _is_new_tag(condition: Any, tags: Any) -> bool:
 
 def _reference(schema: Any) -> str:
     return str(schema.get("$ref", "")) if isinstance(schema, Mapping) else ""
+
+
+def _constraints(schema: Any) -> str:
+    """Return a text for a reference and for what stands beside it and constrains values."""
+    if not isinstance(schema, Mapping):
+        return repr(schema)
+    return repr({k: v for k, v in schema.items() if k not in _ANNOTATIONS | {"default"}})
 
 
 def _default(schema: Any) -> str:

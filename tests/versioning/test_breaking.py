@@ -261,6 +261,15 @@ def test_object_that_is_closed():
     assert [c.kind for c in breaking_changes(old, new)] == ["closed-object"]
 
 
+def test_constraint_beside_a_reference():
+    """A definition that was compared before is compared again where more stands beside it."""
+    definition = {"A": {"type": "object", "properties": {"q": {"type": "integer"}}}}
+    plain, narrower = {"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A", "maxProperties": 0}
+    old = {"properties": {"x": plain, "y": plain}, "$defs": definition}
+    new = {"properties": {"x": plain, "y": narrower}, "$defs": definition}
+    assert [c.pointer for c in breaking_changes(old, new)] == ["/properties/y/maxProperties"]
+
+
 def test_definition_that_contains_itself():
     """A definition that refers to itself is compared once and to an end."""
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "required": []}
