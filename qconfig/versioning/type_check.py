@@ -1,6 +1,7 @@
 """Check at construction that a field's value has the type its annotation says."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -29,10 +30,11 @@ class FieldCheck:
         self._kind: Any = NoneType
         self._conforms: Check = _is_none
 
-    def __call__(self, _: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
+    def __call__(self, instance: Any, field: "attrs.Attribute[Any]", value: Any) -> None:
         """Raise FieldError where the value has another type or breaks a bound."""
         if field.type is not self._kind:
-            # Annotations may be strings until somebody asks attrs to resolve them.
+            if isinstance(field.type, str):
+                _resolve(type(instance))
             self._conforms, self._kind = type_check(field.type), field.type
         if not self._conforms(value):
             raise FieldError(
@@ -43,6 +45,15 @@ class FieldCheck:
             )
         if self._check_bounds is not None:
             self._check_bounds(value, field.name)
+
+
+def _resolve(cls: type) -> None:
+    """Turn annotations that are strings into types, in place.
+
+    A name that does not exist is reported where a document of the class is read, see `check_class`.
+    """
+    with suppress(NameError):
+        attrs.resolve_types(cls)
 
 
 def _is_none(value: Any) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from attrs import frozen
 
 from qconfig.configs import FqnToConfig, PerRow, Rule
-from qconfig.errors import RegistrationError
+from qconfig.errors import FieldError, RegistrationError
 from qconfig.versioning import Config, Entry, Kind, attribute
 from qconfig.versioning.class_check import check_class
 
@@ -123,6 +123,14 @@ def test_default_depends_on_no_other_field():
     default = attrs.Factory(lambda self: self.other, takes_self=True)
     with pytest.raises(RegistrationError, match="a default cannot depend on other fields"):
         check_class(entry(int, default=default))
+
+
+def test_annotations_in_strings_are_checked_too():
+    """A class of a module with `from __future__ import annotations` refuses wrong values, too."""
+    cls = entry("int").cls
+    assert cls(1).field == 1
+    with pytest.raises(FieldError, match="field has a wrong type"):
+        cls("1")
 
 
 @frozen
