@@ -10,6 +10,7 @@ from demo.measures import size_rows, sqnr_of_all, sqnr_table, unequal
 from demo.old_release import write_old_checkpoint
 from demo.screen import Screen
 from demo.weights import fresh_copy, is_untouched
+from qconfig.checkpoints.checkpoint import open_checkpoint
 
 FOLDER = Path(".demo")
 FLOAT, INT8 = FOLDER / "minilm", FOLDER / "minilm-int8"
@@ -88,10 +89,11 @@ def _check_upgrade(screen: Screen) -> None:
         f"codes and scales of {count} upgraded weights are bit for bit the new ones",
         holds=count == len(tensors) > 0 and not different,
     )
-    zeros = [t.zero_point for t in upgraded.values() if isinstance(t, qconfig.Int8Tensor)]
+    stored: list[Any] = list(open_checkpoint(UPGRADED).layouts.values())
+    zeros = [layout.zero_point.load() for layout in stored]
     screen.check(
-        "the zero points that the old form had are kept, and all are 0",
-        holds=all(z is not None and not z.any() for z in zeros),
+        "the zero points that the old form had are in the file, and all are 0",
+        holds=len(zeros) == count and not any(bool(z.any()) for z in zeros),
     )
     screen.check("the old config assigns the same configs to the same tensors", holds=_same_plan())
 

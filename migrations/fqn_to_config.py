@@ -10,7 +10,7 @@ import re
 from attrs import frozen
 
 from qconfig.configs.fqn_to_config import FqnToConfig, Precedence, Rule
-from qconfig.errors import FieldError, MigrationError, QconfigError, raise_problems
+from qconfig.errors import FieldError, MigrationError, QconfigError, json_pointer, raise_problems
 from qconfig.rules.patterns import MAX_PATTERN, glob_to_regex, is_exact
 from qconfig.versioning import Config, attribute, migration, register_config
 
@@ -30,7 +30,7 @@ class FqnToConfigV1(Config):
         """Check for nesting and for keys that version 2 has no room for. Raises FieldError."""
         problems: list[QconfigError] = []
         for name, config in self.fqn_to_config.items():
-            pointer = "/fqn_to_config/" + name.replace("~", "~0").replace("/", "~1")
+            pointer = json_pointer("fqn_to_config", name)
             if isinstance(config, FqnToConfig | FqnToConfigV1):
                 problems.append(FieldError("FqnToConfig cannot contain another", pointer=pointer))
             if len(_literal(name)) > MAX_PATTERN:

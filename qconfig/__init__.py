@@ -1,13 +1,18 @@
 """Versioned configs and tensor layouts for quantized PyTorch models.
 
 Public names are imported on first use, so that reading configs and headers does not import torch.
+Where torch is imported already, the tensor classes are too, so that `torch.load(weights_only=True)`
+knows them; where it is imported later, naming `qconfig.Int8Tensor` once does the same.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from qconfig import catalog
 from qconfig.versioning import (
+    Config,
+    Layout,
     attribute,
     migration,
     register_config,
@@ -35,6 +40,8 @@ if TYPE_CHECKING:
     from qconfig.checkpoints.save import save_checkpoint
     from qconfig.checkpoints.upgrade import upgrade_checkpoint
     from qconfig.checkpoints.verify import verify_checkpoint
+    from qconfig.codec.dtypes import DType
+    from qconfig.codec.tensor_values import TensorSpec
     from qconfig.configs import (
         FqnToConfig,
         Int8WeightOnlyConfig,
@@ -51,10 +58,13 @@ if TYPE_CHECKING:
     from qconfig.tensors.int8 import Int8Tensor
 
 __all__ = [
+    "Config",
+    "DType",
     "FqnToConfig",
     "Int8Tensor",
     "Int8TensorLayout",
     "Int8WeightOnlyConfig",
+    "Layout",
     "PackedTensor",
     "PerAxis",
     "PerGroup",
@@ -62,6 +72,7 @@ __all__ = [
     "PerTensor",
     "QconfigError",
     "Rule",
+    "TensorSpec",
     "attribute",
     "config_from_dict",
     "config_to_dict",
@@ -105,6 +116,8 @@ _HOMES = {
     "qconfig.checkpoints.save": ("save_checkpoint",),
     "qconfig.checkpoints.upgrade": ("upgrade_checkpoint",),
     "qconfig.checkpoints.verify": ("verify_checkpoint",),
+    "qconfig.codec.dtypes": ("DType",),
+    "qconfig.codec.tensor_values": ("TensorSpec",),
     "qconfig.configs": (
         "FqnToConfig",
         "Int8WeightOnlyConfig",
@@ -123,6 +136,9 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 registry.on_first_use(catalog.load)
+if "torch" in sys.modules:
+    # Importing the tensor classes allow-lists them for `torch.load(weights_only=True)`.
+    import_module("qconfig.tensors")
 
 
 def __getattr__(name: str) -> Any:

@@ -76,8 +76,7 @@ def load_config(path: Path | str) -> Config:
     try:
         return config_from_dict(data)
     except QconfigError as error:
-        raise_problems(error.problems, file=path)
-        raise
+        raise error.at(file=path) from None
 
 
 def dump_config(config: Config, path: Path | str | None = None) -> str:

@@ -6,8 +6,7 @@
     │   ├── FieldError             a value that its field does not allow
     │   ├── UnknownFieldError      a key that the class does not have
     │   ├── UnknownNameError       a type, enum member or dtype nobody registered
-    │   ├── NewerVersionError      written by a newer qconfig
-    │   └── DocumentErrors         several of the above, found in one pass
+    │   └── NewerVersionError      written by a newer qconfig
     ├── RuleError                  a pattern or rule that cannot be used
     ├── PlanError                  rules and model do not fit together
     ├── LayoutError                inner tensors that contradict their layout
@@ -18,7 +17,9 @@
     ├── ContainerError             a checkpoint file or index that breaks its format
     ├── CheckpointError            files of a checkpoint that contradict each other
     ├── StorageError               the file system refused
-    └── UsageError                 the caller asked for something contradictory
+    ├── UsageError                 the caller asked for something contradictory
+    └── SeveralErrors              several problems, found in one pass; DocumentErrors, RuleErrors,
+                                   PlanErrors and CheckpointErrors are of their kind, too
 
 Each carries the place (file, FQN, JSON pointer), what was found, what is allowed and what to do.
 """
@@ -171,39 +172,6 @@ class NewerVersionError(DocumentError):
     exit_code = 4
 
 
-class DocumentErrors(DocumentError):
-    """All problems of one document, in the order of their JSON pointers' appearance."""
-
-    def __init__(self, problems: Sequence[QconfigError], *, file: object = None) -> None:
-        super().__init__(f"{len(problems)} problems", file=file)
-        self._problems = tuple(p.at(file=file) for p in problems)
-
-    @property
-    def exit_code(self) -> int:  # type: ignore[override]
-        """4 if a problem is a newer version, else 3."""
-        return max(p.exit_code for p in self._problems)
-
-    @property
-    def problems(self) -> Sequence[QconfigError]:
-        """The single problems."""
-        return self._problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the error as plain data, for `--json`."""
-        return super().to_dict() | {"problems": [p.to_dict() for p in self._problems]}
-
-    def __str__(self) -> str:
-        return "\n".join([super().__str__(), *map(str, self._problems)])
-
-
-def raise_problems(problems: Sequence[QconfigError], *, file: object = None) -> None:
-    """Raise nothing for no problem, the problem itself for one, DocumentErrors for several."""
-    if len(problems) == 1:
-        raise problems[0].at(file=file)
-    if problems:
-        raise DocumentErrors(problems, file=file)
-
-
 class RuleError(QconfigError):
     """A pattern or rule that cannot be used."""
 
@@ -250,3 +218,83 @@ class UsageError(QconfigError):
     """The caller asked for something contradictory."""
 
     exit_code = 2
+
+
+class SeveralErrors(QconfigError):
+    """Several problems, found in one pass."""
+
+    def __init__(self, problems: Sequence[QconfigError], *, file: object = None) -> None:
+        super().__init__(f"{len(problems)} problems", file=file)
+        self._problems = tuple(p.at(file=file) for p in problems)
+
+    def at(
+        self, *, file: object = None, fqn: str | None = None, pointer_prefix: str | None = None
+    ) -> Self:
+        """Fill in the parts of the place that the single problems do not know yet."""
+        for problem in self._problems:
+            problem.at(file=file, fqn=fqn, pointer_prefix=pointer_prefix)
+        return super().at(file=file)
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        """The greatest of the single problems."""
+        return max(p.exit_code for p in self._problems)
+
+    @property
+    def problems(self) -> Sequence[QconfigError]:
+        """The single problems."""
+        return self._problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the error as plain data, for `--json`."""
+        return super().to_dict() | {"problems": [p.to_dict() for p in self._problems]}
+
+    def __str__(self) -> str:
+        return "\n".join([super().__str__(), *map(str, self._problems)])
+
+
+class DocumentErrors(SeveralErrors, DocumentError):
+    """All problems of one document, in the order of their JSON pointers' appearance."""
+
+
+class RuleErrors(SeveralErrors, RuleError):
+    """All patterns and rules of a config that cannot be used."""
+
+
+class PlanErrors(SeveralErrors, PlanError):
+    """All ways in which rules and model do not fit together."""
+
+
+class CheckpointErrors(SeveralErrors, CheckpointError):
+    """All contradictions of a checkpoint."""
+
+
+_COLLECTIONS: tuple[tuple[type[QconfigError], type[SeveralErrors]], ...] = (
+    (DocumentError, DocumentErrors),
+    (RuleError, RuleErrors),
+    (PlanError, PlanErrors),
+    (CheckpointError, CheckpointErrors),
+)
+
+
+def raise_problems(problems: Sequence[QconfigError], *, file: object = None) -> None:
+    """Raise nothing for no problem, the problem itself for one, and a collection for several.
+
+    Args:
+        problems: what was found.
+        file: path of the file at fault, where the problems do not say it yet.
+
+    Raises:
+        QconfigError: `DocumentErrors`, `RuleErrors`, `PlanErrors` or `CheckpointErrors` where all
+            problems are of that kind, else `SeveralErrors`.
+    """
+    if len(problems) == 1:
+        raise problems[0].at(file=file)
+    if problems:
+        kinds = (k for base, k in _COLLECTIONS if all(isinstance(p, base) for p in problems))
+        raise next(kinds, SeveralErrors)(problems, file=file)
+
+
+def json_pointer(*keys: object) -> str:
+    """Return the JSON pointer (RFC 6901) that leads through `keys`."""
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)

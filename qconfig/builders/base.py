@@ -30,12 +30,15 @@ class Target:
         dtype: its element type.
         module_classes: names of the owner's class and its bases, nearest first; for a checkpoint
             without a model, the class inferred from name and rank.
+        named: whether a rule names the parameter, its module or its module's class, which says that
+            the module can use a quantized one even if nobody knows its class.
     """
 
     fqn: str
     shape: tuple[int, ...]
     dtype: DType
     module_classes: tuple[str, ...] = ()
+    named: bool = False
 
     @property
     def module(self) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
 _MODULES = ("Linear", "Embedding")
+_UNSERVED = ("Conv", "_ConvNd", "RNNBase", "Bilinear", "EmbeddingBag", "MultiheadAttention")
 
 
 @register_builder(Int8WeightOnlyConfig)
@@ -23,6 +24,10 @@ class Int8WeightOnlyBuilder:
 
     def refusal(self, config: Int8WeightOnlyConfig, target: Target) -> str | None:
         """Return why this parameter cannot become an Int8Tensor, or None.
+
+        Of module classes that nobody knows, matrices are served where a rule names the module or
+        the class, and stacked matrices of rank 3, as experts have them, always. A checkpoint does
+        not tell the classes of all its modules; there, patterns are taken at their word.
 
         A granularity that does not fit the shape is no refusal but an error of `layout`: a group
         size that does not divide K is a mistake, and skipping the weight would hide it.
@@ -33,8 +38,11 @@ class Int8WeightOnlyBuilder:
         if rank not in (2, 3):
             return f"rank {rank} is not 2 or 3"
         classes = target.module_classes
-        if rank == 2 and classes and not set(classes) & set(_MODULES):
-            return f"module class {classes[0]} is not one of {', '.join(_MODULES)}"
+        if set(classes) & set(_UNSERVED):
+            return f"module class {classes[0]} has no int8 product"
+        if rank == 2 and classes and not target.named and not set(classes) & set(_MODULES):
+            known = ", ".join(_MODULES)
+            return f"module class {classes[0]} is not one of {known}, and no rule names it"
         return None
 
     def layout(self, config: Int8WeightOnlyConfig, target: Target) -> Int8TensorLayout:
@@ -62,7 +70,7 @@ class Int8WeightOnlyBuilder:
         from qconfig.tensors.int8_quantize import quantize_int8
 
         shape = tuple(weight.shape)
-        reason = self.refusal(config, Target("", shape, DType.parse(weight.dtype)))
+        reason = self.refusal(config, Target("", shape, DType.parse(weight.dtype), named=True))
         if reason is not None:
             raise BuildError(f"the weight cannot be quantized to int8: {reason}")
         block = block_size(config.granularity, shape)

@@ -143,7 +143,7 @@ def _tensor(checkpoint: Checkpoint, fqn: str, layout: Layout) -> "torch.Tensor":
 
     try:
         current = registry.convert(layout)
-        in_memory = loaded(current, lambda value: value.load())
+        in_memory = loaded(current)
         tensor_class = tensor_class_of(type(current))
         tensor: torch.Tensor = tensor_class.from_layout(tensor_class.simplify(in_memory))
     except QconfigError as error:

@@ -8,7 +8,7 @@ from qconfig.checkpoints.checkpoint import SINGLE_FILE
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import Progress, write_checkpoint
-from qconfig.codec.layout_values import present_fields, wrapped
+from qconfig.codec.layout_values import wrapped
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import CheckpointError, QconfigError, UsageError, raise_problems
 from qconfig.versioning import Config
@@ -50,6 +50,9 @@ def save_checkpoint(
     state_dict = model if isinstance(model, Mapping) else model.state_dict()
     _check_entries(state_dict)
     stored, ties = _split_ties(state_dict)
+    aliases: dict[str, list[str]] = {}
+    for alias, name in ties.items():
+        aliases.setdefault(name, []).append(alias)
     shards = [ShardContents()]
     used = 0
     for name, tensor in stored.items():
@@ -59,7 +62,7 @@ def save_checkpoint(
             used = 0
         used += size
         _put(shards[-1], name, tensor)
-        shards[-1].ties.update({a: n for a, n in ties.items() if n == name})
+        shards[-1].ties.update(dict.fromkeys(aliases.get(name, ()), name))
     count = len(shards)
     names = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
     named = dict(zip(names if count > 1 else [SINGLE_FILE], shards, strict=True))
@@ -124,10 +127,7 @@ def _put(contents: ShardContents, name: str, tensor: "torch.Tensor") -> None:
 def _bytes(tensor: "torch.Tensor") -> int:
     from qconfig.tensors.base import PackedTensor
 
-    if isinstance(tensor, PackedTensor):
-        layout = tensor.to_layout()
-        return sum(nbytes(getattr(layout, field)) for field in present_fields(layout))
-    return nbytes(tensor)
+    return tensor.packed_nbytes if isinstance(tensor, PackedTensor) else nbytes(tensor)
 
 
 def _split_ties(
@@ -151,9 +151,8 @@ def _identity(tensor: "torch.Tensor") -> tuple[Any, ...]:
     from qconfig.tensors.base import PackedTensor
 
     if isinstance(tensor, PackedTensor):
-        layout = tensor.to_layout()
-        fields = present_fields(layout)
-        return (type(layout), *(_identity(getattr(layout, f)) for f in fields))
+        inner = (t for t in tensor.inner_tensors.values() if t is not None)
+        return (type(tensor), *map(_identity, inner))
     if not tensor.numel() or tensor.is_meta:
         return (id(tensor),)
     return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

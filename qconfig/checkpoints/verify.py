@@ -12,8 +12,8 @@ from qconfig.codec.layout_values import loaded
 from qconfig.engine.apply import chosen_config
 from qconfig.engine.plan import Action, Plan, make_plan
 from qconfig.engine.targets import inferred_class, named_targets
-from qconfig.errors import CheckpointError, QconfigError, raise_problems
-from qconfig.versioning import Config, Layout, registry
+from qconfig.errors import CheckpointError, QconfigError
+from qconfig.versioning import Config, Layout, plain_fields, registry
 
 
 @frozen
@@ -85,7 +85,7 @@ def check_stored_values(layout: Layout) -> None:
     """
     from qconfig.tensors.classes import check_values
 
-    check_values(loaded(registry.convert(layout), lambda value: value.load()))
+    check_values(loaded(registry.convert(layout)))
 
 
 def _against_config(checkpoint: Checkpoint) -> list[QconfigError]:
@@ -118,19 +118,31 @@ def _contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[
             chosen = chosen_config(plan, entry)
             target = Target(entry.fqn, entry.shape, entry.dtype)
             expected = builder_of(chosen).layout(chosen, target)
-        if (found is None) != (expected is None) or type(found) is not type(expected):
+        if difference := _difference(found, expected):
             problems.append(
                 CheckpointError(
                     "the stored config says otherwise",
                     file=file,
                     fqn=entry.fqn,
-                    found=type(found).__name__ if found is not None else "a plain tensor",
-                    expected=type(expected).__name__ if expected is not None else "a plain tensor",
+                    found=difference[0],
+                    expected=difference[1],
                 )
             )
     return problems
 
 
-def require_sound(verification: Verification) -> None:
-    """Raise the problems of a verification, if there are any. Raises QconfigError."""
-    raise_problems(verification.problems)
+def _difference(found: Any, expected: Any) -> tuple[str, str] | None:
+    """Return what a stored layout is and what the config makes of it, where they differ."""
+    if type(found) is not type(expected):
+        return _described(found), _described(expected)
+    if found is None:
+        return None
+    for field in plain_fields(type(found)):
+        pair = getattr(found, field.name), getattr(expected, field.name)
+        if pair[0] != pair[1]:
+            return f"{field.name} {pair[0]}", f"{field.name} {pair[1]}"
+    return None
+
+
+def _described(layout: Any) -> str:
+    return "a plain tensor" if layout is None else type(layout).__name__

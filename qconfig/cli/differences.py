@@ -54,14 +54,14 @@ def differences(before: Any, after: Any, pointer: str = "") -> Iterator[Differen
 def _objects(before: dict[str, Any], after: dict[str, Any], pointer: str) -> Iterator[Difference]:
     old, new = dict(children(before)), dict(children(after))
     for token, value in old.items():
-        at = f"{pointer}/{token}"
+        at = pointer + token
         if token in new:
             yield from differences(value, new[token], at)
         else:
             yield Difference(at, "removed", before=value)
     for token, value in new.items():
         if token not in old:
-            yield Difference(f"{pointer}/{token}", "added", after=value)
+            yield Difference(pointer + token, "added", after=value)
 
 
 def _arrays(before: list[Any], after: list[Any], pointer: str) -> Iterator[Difference]:

@@ -70,7 +70,7 @@ def command(
             output.table(_COLUMNS, _rows(inspection))
             output.line()
         for key, value in _summary(inspection):
-            output.line(f"{key + ':':<13}{value}")
+            output.line(f"{key + ':':<14}{value}")
     output.notes(inspection.notes)
     if inspection.outdated:
         output.note(f"note: older layouts than today's; qconfig upgrade {path} rewrites them")

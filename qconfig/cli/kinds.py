@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from qconfig.errors import UnknownNameError
+from qconfig.errors import UnknownNameError, json_pointer
 from qconfig.versioning import Entry, Kind, registry
 
 DOCUMENT_SUFFIXES = (".json", ".yaml", ".yml", ".toml")
@@ -15,11 +15,6 @@ DOCUMENT_SUFFIXES = (".json", ".yaml", ".yml", ".toml")
 def is_checkpoint(path: Path) -> bool:
     """Return whether a path is taken for a checkpoint: a directory, or a safetensors file."""
     return path.is_dir() or path.suffix == ".safetensors"
-
-
-def in_torchao_form(data: Any) -> bool:
-    """Return whether a document has the form of torchao, with `_type` and `_data`."""
-    return isinstance(data, dict) and "_type" in data
 
 
 @frozen
@@ -42,15 +37,15 @@ def configs_in(data: Any, pointer: str = "") -> Iterator[Place]:
         if entry is not None:
             yield Place(pointer, entry)
     for key, value in children(data):
-        yield from configs_in(value, f"{pointer}/{key}")
+        yield from configs_in(value, pointer + key)
 
 
 def children(data: Any) -> list[tuple[str, Any]]:
-    """Return the members of an object or array, with their JSON pointer tokens."""
+    """Return the members of an object or array, with their JSON pointers."""
     if isinstance(data, dict):
-        return [(str(k).replace("~", "~0").replace("/", "~1"), v) for k, v in data.items()]
+        return [(json_pointer(k), v) for k, v in data.items()]
     if isinstance(data, list | tuple):
-        return [(str(i), v) for i, v in enumerate(data)]
+        return [(json_pointer(i), v) for i, v in enumerate(data)]
     return []
 
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from qconfig.cli.kinds import Place, configs_in, in_torchao_form
+from qconfig.cli.kinds import Place, configs_in
 from qconfig.cli.output import Output
 from qconfig.cli.reports import write_report
-from qconfig.errors import QconfigError, UsageError, raise_problems
+from qconfig.errors import QconfigError, UsageError
 from qconfig.versioning import registry
 
 
@@ -22,6 +22,7 @@ def upgrade_config_file(
     """
     from qconfig.api import config_from_dict, dump_config
     from qconfig.codec.documents import load_document
+    from qconfig.dialects.torchao import is_envelope
 
     if target is not None:
         _check_target(target)
@@ -29,9 +30,8 @@ def upgrade_config_file(
     try:
         config = config_from_dict(data)
     except QconfigError as error:
-        raise_problems(error.problems, file=source)
-        raise
-    foreign = in_torchao_form(data)
+        raise error.at(file=source) from None
+    foreign = is_envelope(data)
     upgrades = [] if foreign else [_upgrade(p) for p in configs_in(data) if _is_old(p)]
     needed = foreign or bool(upgrades)
     text = dump_config(config, None if dry_run else target)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from attrs import field, frozen
 
-from qconfig.cli.kinds import configs_in, in_torchao_form, is_checkpoint
+from qconfig.cli.kinds import configs_in, is_checkpoint
 from qconfig.cli.output import Output, counted
 from qconfig.cli.verb import PATH, follow_symlinks, verb
 from qconfig.errors import QconfigError
@@ -82,13 +82,14 @@ def _placed(error: QconfigError, path: Path) -> tuple[QconfigError, ...]:
 def _config(path: Path) -> Verdict:
     from qconfig.api import config_from_dict
     from qconfig.codec.documents import load_document
+    from qconfig.dialects.torchao import is_envelope
 
     try:
         data = load_document(path)
         config_from_dict(data)
     except QconfigError as error:
         return Verdict(path, "config", _placed(error, path))
-    if in_torchao_form(data):
+    if is_envelope(data):
         return Verdict(path, "config", notes=("in torchao's form",))
     written: dict[str, int] = {}
     for place in configs_in(data):

@@ -21,7 +21,6 @@ from qconfig.codec.structure_hooks import (
     Hook,
     collect,
     enum_hook,
-    escape,
     is_enum,
     is_literal,
     is_mapping,
@@ -44,6 +43,7 @@ from qconfig.errors import (
     QconfigError,
     UnknownFieldError,
     UnknownNameError,
+    json_pointer,
     nearest,
 )
 from qconfig.versioning import Config, Entry, Kind, info_of, registry
@@ -100,7 +100,7 @@ class _ObjectHook:
                 hook = _optional(_structure_spec) if field.default is None else _structure_spec
             required = field.default is NOTHING
             fields.append((field.name, field.type, hook, required, info_of(field)))
-        tags = _tags(entry)
+        tags = entry.tags
         return cls(entry, tags, fields, frozenset([*tags, *(f[0] for f in fields)]))
 
     def __call__(self, data: Any, _: Any) -> Any:
@@ -147,20 +147,13 @@ class _ObjectHook:
         return [
             UnknownFieldError(
                 "unknown field",
-                pointer="/" + escape(key),
+                pointer=json_pointer(key),
                 found=key,
                 expected=f"a field of {self.entry}: {names}",
                 hint=nearest(str(key), self.known),
             )
             for key in islice((k for k in data if k not in self.known), MOST_PROBLEMS)
         ]
-
-
-def _tags(entry: Entry) -> dict[str, Any]:
-    """Return what a document says about the class besides its fields."""
-    if entry.kind is not Kind.VALUE:
-        return {"type": entry.name, "version": entry.version}
-    return {"type": entry.name} if entry.tagged else {}
 
 
 def _optional(hook: Hook) -> Hook:
@@ -241,7 +234,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _unstructure_class(value: Any, entry: Entry) -> dict[str, Any]:
-    head = _tags(entry)
+    head = entry.tags
     for field in attrs.fields(entry.cls):
         inner = getattr(value, field.name)
         if inner is not None and entry.kind is Kind.LAYOUT and info_of(field).tensor is not None:

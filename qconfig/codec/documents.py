@@ -16,9 +16,8 @@ from qconfig.codec.converter import structure_any
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.strict_json import loads
-from qconfig.codec.structure_hooks import escape
 from qconfig.codec.yaml_documents import loads_yaml
-from qconfig.errors import DocumentSyntaxError, FieldError, StorageError, UsageError
+from qconfig.errors import DocumentSyntaxError, FieldError, StorageError, UsageError, json_pointer
 from qconfig.versioning import Config
 
 FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
@@ -176,7 +175,7 @@ def _not_json(
             return
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in items:
-            yield from _not_json(item, f"{pointer}/{escape(key)}", depth + 1, limits)
+            yield from _not_json(item, pointer + json_pointer(key), depth + 1, limits)
     elif isinstance(value, float) and not isfinite(value):
         yield DocumentSyntaxError(
             "not a finite number", pointer=pointer, found=value, expected="a finite number"

@@ -11,12 +11,11 @@ from typing import Any
 
 from attrs import field, frozen
 
-from qconfig.codec.json_defects import pointer_to
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.regular_files import kind_of, read_document
 from qconfig.codec.strict_json import loads
 from qconfig.codec.tensor_names import check_name, check_twins
-from qconfig.errors import ContainerError, StorageError
+from qconfig.errors import ContainerError, StorageError, json_pointer
 
 SUFFIX = ".safetensors"
 _NAME_BYTES = 255
@@ -148,7 +147,7 @@ def _index(document: Any, limits: Limits) -> ShardIndex:
         try:
             check_shard_name(shard)
         except ContainerError as error:
-            error.at(fqn=name, pointer_prefix=pointer_to("weight_map", name))
+            error.at(fqn=name, pointer_prefix=json_pointer("weight_map", name))
             raise
         checked.add(shard)
     check_twins(weight_map)

@@ -12,7 +12,7 @@ from math import isinf
 from attrs import define, field
 
 from qconfig.codec.limits import Limits
-from qconfig.errors import DocumentSyntaxError
+from qconfig.errors import DocumentSyntaxError, json_pointer
 
 _TOKEN = re.compile(
     r"""[ \t\n\r]*(?: (?P<string>"[^"\\]*(?:\\.[^"\\]*)*") | (?P<open>[\[{]) | (?P<close>[\]}])
@@ -33,11 +33,6 @@ def place(text: str, offset: int) -> str:
     """Return `line L, column C`, both from 1, of the character `offset` of `text`."""
     line = text.count("\n", 0, offset) + 1
     return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
-
-
-def pointer_to(*keys: str | int) -> str:
-    """Return the JSON pointer (RFC 6901) that leads through `keys`."""
-    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in keys)
 
 
 def first_defect(text: str, limits: Limits) -> DocumentSyntaxError | None:
@@ -61,7 +56,7 @@ def first_defect(text: str, limits: Limits) -> DocumentSyntaxError | None:
         else:
             _step(stack, token)
         if problem:
-            problem.pointer = pointer_to(*(f.key for f in stack if not f.wants_key))
+            problem.pointer = json_pointer(*(f.key for f in stack if not f.wants_key))
             return problem
     return None
 

@@ -1,15 +1,11 @@
 """The tensors in a layout's fields: which are there, wrapped for steps, loaded for use."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.versioning import Layout, tensor_fields
-
-if TYPE_CHECKING:
-    import torch
 
 L = TypeVar("L", bound=Layout)
 
@@ -32,6 +28,6 @@ def wrapped(layout: L) -> L:
     return with_values(layout, lazy)
 
 
-def loaded(layout: L, load: "Callable[[LazyTensor], torch.Tensor]") -> L:
+def loaded(layout: L) -> L:
     """Return a layout of lazy tensors as one of tensors in memory."""
-    return with_values(layout, {f: load(getattr(layout, f)) for f in present_fields(layout)})
+    return with_values(layout, {f: getattr(layout, f).load() for f in present_fields(layout)})

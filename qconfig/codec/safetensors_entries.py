@@ -7,10 +7,9 @@ from typing import Any
 from attrs import frozen
 
 from qconfig.codec.dtypes import FROM_SAFETENSORS, DType
-from qconfig.codec.json_defects import pointer_to
 from qconfig.codec.limits import Limits
 from qconfig.codec.tensor_names import check_name
-from qconfig.errors import ContainerError, nearest
+from qconfig.errors import ContainerError, json_pointer, nearest
 
 METADATA_KEY = "__metadata__"
 _FIELDS = frozenset({"dtype", "shape", "data_offsets"})
@@ -50,7 +49,7 @@ def check_metadata(value: object, limits: Limits) -> dict[str, str]:
         if not isinstance(text, str):
             raise ContainerError(
                 f"{METADATA_KEY} has a value that is no string",
-                pointer=pointer_to(METADATA_KEY, key),
+                pointer=json_pointer(METADATA_KEY, key),
                 found=text,
                 expected="a string",
             )
@@ -61,7 +60,7 @@ def check_metadata(value: object, limits: Limits) -> dict[str, str]:
         ):
             raise ContainerError(
                 f"{METADATA_KEY} has a value that is too long",
-                pointer=pointer_to(METADATA_KEY, key),
+                pointer=json_pointer(METADATA_KEY, key),
                 found=f"{size} bytes",
                 expected=f"bytes: {limits.describe('metadata_value_bytes')}",
             )

@@ -19,6 +19,7 @@ from qconfig.errors import (
     FieldError,
     QconfigError,
     UnknownNameError,
+    json_pointer,
     nearest,
 )
 from qconfig.versioning import registry
@@ -151,7 +152,7 @@ def mapping_hook(converter: Converter, kind: Any) -> Hook:
         ]
         result = {}
         for key, value in data.items():
-            result[key] = collect(problems, "/" + escape(key), hook, value, item)
+            result[key] = collect(problems, json_pointer(key), hook, value, item)
             if len(problems) >= MOST_PROBLEMS:
                 break
         if problems:
@@ -218,8 +219,3 @@ def collect(problems: list[QconfigError], pointer: str, hook: Hook, data: Any, k
 def together(problems: list[QconfigError]) -> QconfigError:
     """Return one error for one problem, or one that holds them all."""
     return problems[0] if len(problems) == 1 else DocumentErrors(problems)
-
-
-def escape(key: object) -> str:
-    """Return a mapping key as a token of a JSON pointer (RFC 6901)."""
-    return str(key).replace("~", "~0").replace("/", "~1")

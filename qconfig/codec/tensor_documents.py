@@ -11,6 +11,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.dtypes import DType
+from qconfig.codec.raw_memory import byte_view
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import FieldError, UnknownFieldError, UnknownNameError
 from qconfig.versioning.fields import MAX_DIMENSION, MAX_RANK
@@ -138,7 +139,7 @@ def tensor_bytes(tensor: "torch.Tensor") -> bytes:
     flat = plain.view(_carrier(plain.dtype)).contiguous().reshape(-1)
     if flat.stride(0) != 1:  # one element counts as contiguous whatever its stride
         flat = flat.clone(memory_format=torch.contiguous_format)
-    return flat.view(torch.uint8).numpy().tobytes()
+    return bytes(byte_view(flat))
 
 
 def tensor_of_bytes(raw: bytes | bytearray, dtype: DType, shape: tuple[int, ...]) -> "torch.Tensor":

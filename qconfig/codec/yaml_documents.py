@@ -15,7 +15,7 @@ import yaml
 from attrs import define, field
 
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
-from qconfig.errors import DocumentSyntaxError
+from qconfig.errors import DocumentSyntaxError, json_pointer
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
@@ -185,11 +185,8 @@ class _Reader:
 
     def _fail(self, event: Any, what: str, expected: str, hint: str | None = None) -> NoReturn:
         mark = event.start_mark
-        pointer = "".join(
-            "/" + str(f.key if f.is_object else len(f.value)).replace("~", "~0").replace("/", "~1")
-            for f in self._stack
-            if not f.wants_key
-        )
+        within = [f for f in self._stack if not f.wants_key]
+        pointer = json_pointer(*(f.key if f.is_object else len(f.value) for f in within))
         raise DocumentSyntaxError(
             f"{what}, at line {mark.line + 1}, column {mark.column + 1}",
             pointer=pointer or None,

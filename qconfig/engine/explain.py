@@ -11,12 +11,14 @@ _PARAMETERS = ("weight", "bias")
 
 
 def explain_name(fqn: str, config: Config, module_class: str | None) -> Explanation:
-    """Return why a name gets its config; the name of a module stands for its `weight`.
+    """Return why a name gets its config.
+
+    A name that ends in weight or bias is a parameter's; any other is taken for a module's and
+    stands for its `weight`.
 
     Raises:
         RuleError: a pattern that cannot be used.
     """
-    leaf = fqn.rpartition(".")[2]
-    name = fqn if leaf in _PARAMETERS else f"{fqn}.weight"
+    name = fqn if fqn.endswith(_PARAMETERS) else f"{fqn}.weight"
     classes = (module_class,) if module_class else inferred_class(name, 2)
     return explain(rules_of(config), Target(name, (), DType.FLOAT32, classes))

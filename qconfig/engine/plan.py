@@ -8,6 +8,8 @@ nothing at all counts as unmatched. A rule that matches nothing is an error unle
 
 from collections.abc import Mapping, Sequence
 
+from attrs import evolve
+
 from qconfig.builders.base import Target
 from qconfig.codec.tensor_values import TensorSpec, nbytes
 from qconfig.configs.fqn_to_config import FqnToConfig
@@ -51,7 +53,9 @@ def make_plan(
     used = {d.config for d in assignment.decisions if d.config is not None}
     builders = ConfigBuilders(rules.configs, used, "/configs" if rules is config else "")
     treatments = [
-        _treat(builders, target, decision, (packed or {}).get(target.fqn))
+        _treat(
+            builders, _as_named(rules, target, decision), decision, (packed or {}).get(target.fqn)
+        )
         for target, decision in zip(assignment.targets, assignment.decisions, strict=True)
     ]
     served = check_rules_served(rules, assignment, treatments, builders)
@@ -73,6 +77,14 @@ def make_plan(
     )
     entries = _entries(assignment, treatments, _leaders(tied, effective))
     return Plan(entries, _reports(rules, assignment, entries), tuple(notes), rules.configs)
+
+
+def _as_named(rules: FqnToConfig, target: Target, decision: Decision) -> Target:
+    """Say of a target that the rule which reached it names it or its module's class."""
+    by_class = decision.rule is not None and bool(rules.rules[decision.rule].modules)
+    if by_class or decision.how in (How.EXACT_PARAMETER, How.EXACT_MODULE):
+        return evolve(target, named=True)
+    return target
 
 
 def _treat(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from qconfig.configs.fqn_to_config import FqnToConfig, Rule
 from qconfig.engine.config_builders import ConfigBuilders, PlannedLayout
@@ -92,7 +92,8 @@ def _served_otherwise(
         number = numbers.get(target.module)
         if number is not None and decision.rule != number:
             use = rules.rules[number].use
-            if use is not None and builders.refusal(use, target) is None:
+            named = evolve(target, named=True)
+            if use is not None and builders.refusal(use, named) is None:
                 found.add((number, target.module))
     return found
 

@@ -12,8 +12,15 @@ from cattrs import Converter
 
 from qconfig.codec.converter import make_converter, unstructure
 from qconfig.codec.dtypes import DType
-from qconfig.codec.structure_hooks import Hook, collect, escape
-from qconfig.errors import FieldError, QconfigError, UnknownFieldError, nearest, raise_problems
+from qconfig.codec.structure_hooks import Hook, collect
+from qconfig.errors import (
+    FieldError,
+    QconfigError,
+    UnknownFieldError,
+    json_pointer,
+    nearest,
+    raise_problems,
+)
 from qconfig.rules.assignment import How
 from qconfig.versioning import Config
 
@@ -174,7 +181,7 @@ def _hook(converter: Converter, cls: Any) -> Hook:
             raise FieldError("wrong type", found=data, expected="an object")
         problems: list[QconfigError] = [
             UnknownFieldError(
-                "unknown field", pointer="/" + escape(key), found=key, hint=nearest(str(key), known)
+                "unknown field", pointer=json_pointer(key), found=key, hint=nearest(str(key), known)
             )
             for key in data
             if key not in known

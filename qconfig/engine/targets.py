@@ -90,9 +90,9 @@ def named_targets(tensors: Iterable[tuple[str, tuple[int, ...], DType]]) -> list
 def inferred_class(name: str, rank: int) -> tuple[str, ...]:
     """Guess the class of the module that owns a tensor from its name and rank.
 
-    The module's own name decides first: those that embeddings and norms have in published models
-    make it one. Of the rest, what has a 2-D `weight` or a `bias` is a Linear; anything else has no
-    class, and only rules that name it reach it.
+    The module's own name decides first: those that embeddings, norms and (from rank 3)
+    convolutions have in published models make it one. Of the rest, what has a 2-D `weight` or a
+    `bias` is a Linear; anything else has no class.
     """
     module, _, parameter = name.rpartition(".")
     owner = module.rpartition(".")[2].lower()
@@ -100,6 +100,8 @@ def inferred_class(name: str, rank: int) -> tuple[str, ...]:
         return ("Embedding", "Module")
     if owner.endswith(_NORM_ENDS):
         return ("Norm", "Module")
+    if rank > 2 and "conv" in owner:
+        return ("Conv", "Module")
     if parameter in ("weight", "bias") and (rank == 2 or parameter == "bias"):
         return ("Linear", "Module")
     return ()

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 
+from qconfig.errors import json_pointer
 from qconfig.versioning.breaking_constraints import (
     JUDGED,
     BreakingChange,
@@ -123,7 +124,7 @@ class _Comparison:
         old, new = place.keys("properties")
         was_required, required = set(place.old.get("required", [])), place.new.get("required", [])
         for name, schema in old.items():
-            at = f"{place.pointer}/properties/{_escape(name)}"
+            at = f"{place.pointer}/properties{json_pointer(name)}"
             if name not in new:
                 yield BreakingChange(at, ChangeKind.REMOVED_FIELD, f"field {name} is gone")
                 continue
@@ -135,13 +136,13 @@ class _Comparison:
                 )
                 yield BreakingChange(at, ChangeKind.DEFAULT, message)
         for name in required:
-            at = f"{place.pointer}/properties/{_escape(name)}"
+            at = f"{place.pointer}/properties{json_pointer(name)}"
             if name not in was_required:
                 kind = ChangeKind.REQUIRED if name in old else ChangeKind.ADDED_REQUIRED
                 yield BreakingChange(at, kind, f"field {name} must be there now")
         if place.old.get("additionalProperties", True) is not False:
             for name in set(new) - set(old) - set(required):
-                at = f"{place.pointer}/properties/{_escape(name)}"
+                at = f"{place.pointer}/properties{json_pointer(name)}"
                 message = f"field {name} was free and has a schema now"
                 yield BreakingChange(at, ChangeKind.TYPE, message)
 
@@ -211,7 +212,3 @@ def _default(schema: Any) -> str:
     return (
         repr(schema["default"]) if isinstance(schema, Mapping) and "default" in schema else "none"
     )
-
-
-def _escape(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from qconfig.errors import (
     FieldError,
+    MigrationError,
     NewerVersionError,
     RegistrationError,
     UnknownNameError,
@@ -322,7 +323,7 @@ class Registry:
             if step is None and direction == 1:
                 raise _missing_step(entry.name, v)
             if step is None:
-                raise UnknownNameError(
+                raise MigrationError(
                     f"there is no step from {entry.name} v{v} to v{v + direction}",
                     expected="a registered migration",
                     hint="downgrades exist only where a step was written",

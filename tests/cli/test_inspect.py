@@ -21,7 +21,7 @@ def test_no_tensors(old_model):
     """`--no-tensors` leaves the summary."""
     lines = call("inspect", old_model, "--no-tensors").stdout.splitlines()
     assert lines[0].split(maxsplit=1) == ["checkpoint:", str(old_model)]
-    assert "layouts:     Int8TensorLayout v1 (1)" in lines
+    assert "layouts:      Int8TensorLayout v1 (1)" in lines
 
 
 def test_one_file(old_model):

@@ -178,10 +178,10 @@ def test_verify_json(current_model):
 
 
 def test_verify_strict(current_model):
-    """A stray file is a note, and an error where that is asked for."""
+    """A stray file is a finding, and an error where that is asked for."""
     (current_model / "stray.safetensors").write_bytes(
         (current_model / "model.safetensors").read_bytes()
     )
-    assert call("verify", current_model).exit_code == 0
+    assert call("verify", current_model).exit_code == 1
     assert "stray.safetensors" in call("verify", current_model).stderr
     assert call("verify", current_model, "--strict").exit_code == 3

@@ -25,11 +25,11 @@ from qconfig.errors import (
     MOST_PROBLEMS,
     CheckpointError,
     ContainerError,
-    DocumentErrors,
     DocumentSyntaxError,
     FieldError,
     LayoutError,
     QconfigError,
+    SeveralErrors,
     StorageError,
     UsageError,
     nearest,
@@ -286,7 +286,7 @@ def test_codes_in_their_declared_range_are_upgraded(tmp_path):
 def test_a_flood_of_problems_ends(tmp_path):
     """Of a hundred thousand bad layouts only the first thousand are told: memory has an end."""
     source = s.quantized(lambda _, r: r.update(layouts=[0] * 100_000))(tmp_path / "m")
-    with pytest.raises(DocumentErrors) as caught:
+    with pytest.raises(SeveralErrors) as caught:
         open_checkpoint(source)
     assert len(caught.value.problems) == MOST_PROBLEMS
 
@@ -301,7 +301,7 @@ def test_a_flood_of_problems_ends(tmp_path):
 )
 def test_a_flood_of_problems_in_a_config_ends(document):
     """The same holds for the arrays, objects and fields of a config."""
-    with pytest.raises(DocumentErrors) as caught:
+    with pytest.raises(SeveralErrors) as caught:
         config_from_dict({"type": "FqnToConfig", "version": 2} | document)
     assert MOST_PROBLEMS <= len(caught.value.problems) < MOST_PROBLEMS + 10
 
@@ -388,7 +388,7 @@ def test_hints_are_few(tmp_path, monkeypatch):
     calls = []
     monkeypatch.setattr(load, "nearest", lambda *a: calls.append(a))
     save_checkpoint({f"x.{i}": torch.full((1,), i) for i in range(200)}, tmp_path / "m")
-    with pytest.raises(DocumentErrors) as caught:
+    with pytest.raises(SeveralErrors) as caught:
         load_checkpoint(tmp_path / "m", model=nn.Linear(1, 1))
     assert len(caught.value.problems) == 202
     assert len(calls) < 30

@@ -107,7 +107,15 @@ ITEMS = [
         s.indexed("norm.weight", None),
         code=0,
         words=("holds norm.weight, which is not in the index",),
-        verbs=("validate", "inspect", "verify", "plan", "quantize"),
+        verbs=("validate", "inspect", "plan", "quantize"),
+    ),
+    Item(
+        12,
+        "tensor missing in the index, verified",
+        s.indexed("norm.weight", None),
+        code=1,
+        words=("holds norm.weight, which is not in the index",),
+        verbs=("verify",),
     ),
     Item(
         12,

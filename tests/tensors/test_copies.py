@@ -1,6 +1,8 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -226,3 +228,15 @@ def test_empty_copies_of_a_meta_module():
     module.to_empty(device="cpu")
     module.load_state_dict({"weight": packed()})
     assert torch.equal(module.weight, packed())
+
+
+def test_a_fresh_process_loads_weights_only(tmp_path):
+    """A process that imports torch, then qconfig, may load a packed tensor with weights_only."""
+    torch.save({"w": packed(8, 16)}, tmp_path / "m.pt")
+    code = (
+        "import sys, torch, qconfig; print(torch.load(sys.argv[1], weights_only=True)['w'].shape)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "m.pt")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("torch.Size")

@@ -10,6 +10,7 @@ from attrs import frozen
 from qconfig.configs import Int8WeightOnlyConfig
 from qconfig.errors import (
     FieldError,
+    MigrationError,
     NewerVersionError,
     RegistrationError,
     UnknownNameError,
@@ -165,7 +166,7 @@ def test_step_needs_annotations(small):
 
 def test_missing_step_is_named(small):
     """Where no step was written, the error says which edge is missing."""
-    with pytest.raises(UnknownNameError, match="there is no step from Sample v2 to v1"):
+    with pytest.raises(MigrationError, match="there is no step from Sample v2 to v1"):
         small.convert(Sample(), 1)
 
 

@@ -15,7 +15,6 @@ import attrs
 from qconfig.codec.converter import structure_any
 from qconfig.codec.dtypes import DType
 from qconfig.codec.strict_json import dumps_compact
-from qconfig.codec.structure_hooks import escape
 from qconfig.dialects.torchao.forms import FIELD_ALIASES, entry_for, name_of
 from qconfig.dialects.torchao.wrappers import unwrap
 from qconfig.errors import (
@@ -23,6 +22,7 @@ from qconfig.errors import (
     QconfigError,
     UnknownFieldError,
     UnknownNameError,
+    json_pointer,
     nearest,
     raise_problems,
 )
@@ -112,7 +112,7 @@ class _Reader:
         for key in data:
             if key not in {"_type", "_version", "_data"}:
                 raise UnknownFieldError(
-                    "unknown field", pointer=f"/{escape(key)}", found=key, expected=_CONFIG_FORM
+                    "unknown field", pointer=json_pointer(key), found=key, expected=_CONFIG_FORM
                 )
         return data["_type"]
 
@@ -150,7 +150,7 @@ class _Reader:
             name = aliases.get(key, key)
             # An unknown field goes through as it is: the codec reports it, with the known ones.
             translated[name] = self._value(
-                value, kinds.get(name, Any), f"{ours}/{escape(name)}", f"{theirs}/{escape(key)}"
+                value, kinds.get(name, Any), ours + json_pointer(name), theirs + json_pointer(key)
             )
         return translated
 
@@ -174,7 +174,7 @@ class _Reader:
         item = next((get_args(o)[1] for o in options if get_origin(o) is dict), None)
         if item is not None:
             return {
-                k: self._value(v, item, f"{ours}/{escape(k)}", f"{theirs}/{escape(k)}")
+                k: self._value(v, item, ours + json_pointer(k), theirs + json_pointer(k))
                 for k, v in value.items()
             }
         try:

@@ -7,9 +7,8 @@ from typing import Any
 import attrs
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.structure_hooks import escape
 from qconfig.dialects.torchao.forms import FIELD_ALIASES, FORMS
-from qconfig.errors import MigrationError, QconfigError
+from qconfig.errors import MigrationError, QconfigError, json_pointer
 from qconfig.versioning import Config, registry
 
 
@@ -47,7 +46,7 @@ def _encoded(value: Any, pointer: str) -> Any:
     if isinstance(value, tuple):
         return [_encoded(item, f"{pointer}/{i}") for i, item in enumerate(value)]
     if isinstance(value, Mapping):
-        return {k: _encoded(item, f"{pointer}/{escape(k)}") for k, item in value.items()}
+        return {k: _encoded(item, pointer + json_pointer(k)) for k, item in value.items()}
     return _encoded_class(value, pointer)
 
 
