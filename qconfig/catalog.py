@@ -1,15 +1,14 @@
 """Fill the registry: our own classes and steps, then those of installed plug-ins.
 
-Plug-ins are entry points of the group `qconfig`; loading one must register its classes. Only what
-is installed is loaded; no name that a document holds ever gets here.
+Plug-ins are entry points of the group `qconfig`; loading one must register its classes. Tensor
+classes, which need torch, may go under a group of their own, `qconfig.tensors`, which is loaded
+when the first is asked for. Only what is installed is loaded; no name from a document gets here.
 """
 
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 
-from qconfig.errors import QconfigError, RegistrationError
 from qconfig.versioning import registry
-from qconfig.versioning.modules import import_modules
+from qconfig.versioning.modules import import_modules, load_plugins
 
 
 def load() -> None:
@@ -22,20 +21,5 @@ def load() -> None:
     import_module("qconfig.codec.tensor_documents")
     for package in ("qconfig.configs", "qconfig.layouts", "qconfig.migrations"):
         import_modules(package)
-    for plugin in entry_points(group="qconfig"):
-        _load_plugin(plugin)
+    load_plugins("qconfig")
     registry.check_chains()
-
-
-def _load_plugin(plugin: EntryPoint) -> None:
-    source = f"plug-in {plugin.name} = {plugin.value}"
-    try:
-        plugin.load()
-    except QconfigError as error:
-        raise RegistrationError(f"{source}: {error.message}", hint=error.hint) from error
-    except Exception as error:
-        raise RegistrationError(
-            f"{source} cannot be loaded",
-            found=f"{type(error).__name__}: {error}",
-            hint="update or uninstall the package that declares it",
-        ) from error

@@ -30,8 +30,8 @@ class Target:
         dtype: its element type.
         module_classes: names of the owner's class and its bases, nearest first; for a checkpoint
             without a model, the class inferred from name and rank.
-        named: whether a rule names the parameter, its module or its module's class, which says that
-            the module can use a quantized one even if nobody knows its class.
+        named: whether a rule names the parameter, or names its module or class and this is the
+            weight: then the module can use a quantized one, even if nobody knows its class.
     """
 
     fqn: str
@@ -68,6 +68,7 @@ class Builder(Protocol):
         """Return the quantized tensor; `weight` is left as it is."""
 
 
+_METHODS = ("refusal", "layout", "build")
 _builders: dict[type, Builder] = {}
 
 
@@ -75,13 +76,23 @@ def register_builder(config: type[Config]) -> Callable[[B], B]:
     """Register a builder class for a current config class.
 
     Raises:
-        RegistrationError: the config is not registered, or has a builder already.
+        RegistrationError: the config is retired or has a builder already, or the class is none.
+        UnknownNameError: the config is not registered.
     """
 
     def decorate(cls: B) -> B:
-        registry.entry_of(config)
+        entry = registry.entry_of(config)
+        if not registry.is_current(entry):
+            raise RegistrationError(f"{entry} is retired: a builder sees current configs only")
         if config in _builders:
             raise RegistrationError(f"{config.__name__} has a builder", found=cls.__name__)
+        missing = [name for name in _METHODS if not callable(getattr(cls, name, None))]
+        if missing:
+            raise RegistrationError(
+                f"{cls.__name__} is no builder",
+                found=f"no {', '.join(missing)}",
+                expected="the methods " + ", ".join(_METHODS),
+            )
         _builders[config] = cls()
         return cls
 

@@ -25,8 +25,9 @@ class Int8WeightOnlyBuilder:
     def refusal(self, config: Int8WeightOnlyConfig, target: Target) -> str | None:
         """Return why this parameter cannot become an Int8Tensor, or None.
 
-        Of module classes that nobody knows, matrices are served where a rule names the module or
-        the class, and stacked matrices of rank 3, as experts have them, always. A checkpoint does
+        Of a Linear or Embedding that is the weight, and any other matrix that a rule names. Of
+        module classes that nobody knows, matrices are served where a rule names the module or the
+        class, and stacked matrices of rank 3, as experts have them, always. A checkpoint does
         not tell the classes of all its modules; there, patterns are taken at their word.
 
         A granularity that does not fit the shape is no refusal but an error of `layout`: a group
@@ -40,9 +41,12 @@ class Int8WeightOnlyBuilder:
         classes = target.module_classes
         if set(classes) & set(_UNSERVED):
             return f"module class {classes[0]} has no int8 product"
-        if rank == 2 and classes and not target.named and not set(classes) & set(_MODULES):
-            known = ", ".join(_MODULES)
-            return f"module class {classes[0]} is not one of {known}, and no rule names it"
+        if rank == 2 and classes and not target.named:
+            if not set(classes) & set(_MODULES):
+                known = ", ".join(_MODULES)
+                return f"module class {classes[0]} is not one of {known}, and no rule names it"
+            if target.parameter != "weight":
+                return f"{target.parameter} is not the weight of {classes[0]}, and no rule names it"
         return None
 
     def layout(self, config: Int8WeightOnlyConfig, target: Target) -> Int8TensorLayout:

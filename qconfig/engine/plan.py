@@ -80,9 +80,10 @@ def make_plan(
 
 
 def _as_named(rules: FqnToConfig, target: Target, decision: Decision) -> Target:
-    """Say of a target that the rule which reached it names it or its module's class."""
+    """Say of a target that the rule which reached it names it, or means it by naming its module."""
     by_class = decision.rule is not None and bool(rules.rules[decision.rule].modules)
-    if by_class or decision.how in (How.EXACT_PARAMETER, How.EXACT_MODULE):
+    by_module = by_class or decision.how is How.EXACT_MODULE
+    if decision.how is How.EXACT_PARAMETER or (by_module and target.parameter == "weight"):
         return evolve(target, named=True)
     return target
 

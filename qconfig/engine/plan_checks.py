@@ -92,7 +92,7 @@ def _served_otherwise(
         number = numbers.get(target.module)
         if number is not None and decision.rule != number:
             use = rules.rules[number].use
-            named = evolve(target, named=True)
+            named = evolve(target, named=target.parameter == "weight")
             if use is not None and builders.refusal(use, named) is None:
                 found.add((number, target.module))
     return found

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from qconfig.errors import LayoutError, RegistrationError, nearest
+from qconfig.versioning.modules import load_plugins
 
 if TYPE_CHECKING:
     from qconfig.tensors.base import PackedTensor
@@ -28,8 +29,12 @@ def tensor_class_of(layout_class: type) -> "type[PackedTensor]":
 
     Raises:
         LayoutError: there is none, as for a retired version.
+        RegistrationError: a plug-in that may have it cannot be loaded.
     """
     found = _classes.get(layout_class)
+    if found is None:
+        load_plugins("qconfig.tensors")
+        found = _classes.get(layout_class)
     if found is None:
         known = sorted(c.__name__ for c in _classes)
         raise LayoutError(

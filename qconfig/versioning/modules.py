@@ -1,10 +1,37 @@
-"""Filling a registry by import: every module of a package registers what it defines."""
+"""Filling a registry by import: every module of a package, every installed plug-in of a group."""
 
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
+
+from qconfig.errors import QconfigError, RegistrationError
 
 
 def import_modules(package: str) -> None:
     """Import every module of a package; a new one needs to be listed nowhere."""
     for module in iter_modules(import_module(package).__path__):
         import_module(f"{package}.{module.name}")
+
+
+def load_plugins(group: str) -> None:
+    """Load every installed entry point of a group.
+
+    Raises:
+        RegistrationError: a plug-in cannot be imported, or registers something wrongly.
+    """
+    for plugin in entry_points(group=group):
+        _load_plugin(plugin)
+
+
+def _load_plugin(plugin: EntryPoint) -> None:
+    source = f"plug-in {plugin.name} = {plugin.value}"
+    try:
+        plugin.load()
+    except QconfigError as error:
+        raise RegistrationError(f"{source}: {error.message}", hint=error.hint) from error
+    except Exception as error:
+        raise RegistrationError(
+            f"{source} cannot be loaded",
+            found=f"{type(error).__name__}: {error}",
+            hint="update or uninstall the package that declares it",
+        ) from error

@@ -189,6 +189,11 @@ class Registry:
         known = next((self._entries[name, v] for v in self._versions.get(name, ())), entry)
         if known.kind is not kind:
             raise RegistrationError(f"{name} is a {known.kind}", found=f"a {kind} of that name")
+        owner, package = (c.__module__.partition(".")[0] for c in (known.cls, cls))
+        if owner != package:
+            raise RegistrationError(
+                f"{name} belongs to another package", found=package, expected=owner
+            )
         file_name = snake_name(name)
         if self._names.setdefault(file_name, name) != name:
             raise RegistrationError(

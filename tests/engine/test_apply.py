@@ -96,7 +96,8 @@ class Pair(nn.Linear):
 def test_parameters_tied_in_one_module_stay_one():
     """Two names in one module are seen, though torch lists a parameter once by default."""
     model = nn.Sequential(Pair())
-    plan = qconfig.quantize_(model, ROW)
+    rules = (qconfig.Rule("0.weight", "row"), qconfig.Rule("0.kernel", "row"))
+    plan = qconfig.quantize_(model, qconfig.FqnToConfig(configs={"row": ROW}, rules=rules))
     assert [(e.fqn, e.tied_to) for e in plan.entries] == [
         ("0.weight", None),
         ("0.kernel", "0.weight"),

@@ -98,3 +98,13 @@ def test_several_problems_of_a_plan_are_plan_errors():
         plan(model(), FqnToConfig(configs={"w": Int8WeightOnlyConfig()}, rules=rules))
     assert isinstance(caught.value, QconfigError)
     assert len(caught.value.problems) == 2
+
+
+def test_only_the_weight_of_a_linear_is_reached_by_default():
+    """Other matrices of a Linear, such as adapters, are left alone; a name reaches them."""
+    net = nn.ModuleDict({"up": nn.Linear(16, 8)})
+    net["up"].lora_a = nn.Parameter(torch.randn(4, 16))
+    entries = {e.fqn: e for e in plan(net, Int8WeightOnlyConfig()).entries}
+    assert entries["up.weight"].layout is not None
+    assert entries["up.lora_a"].reason == "lora_a is not the weight of Linear, and no rule names it"
+    assert {e.fqn for e in plan(net, config("up.lora_a")).entries if e.layout} == {"up.lora_a"}
