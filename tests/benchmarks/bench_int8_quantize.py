@@ -56,8 +56,37 @@ def main() -> None:
             times = side_by_side(calls, 7)
             cells = [times.get(n, "-") for n in names]
             row(str(dtype)[6:], name, *cells, times["torchao"] / times["qconfig"])
+    _many()
     if compiled:
         print(f"\nthe first compiled call took {COMPILED_SECONDS[0]:.1f} s")
+
+
+def _many() -> None:
+    """Print what 16 weights of one shape take, dropped one by one as in a checkpoint, and kept."""
+    from torchao.quantization import Int8Tensor, granularity
+
+    weights = [torch.randn(SIZE, SIZE, dtype=torch.bfloat16) for _ in range(16)]
+
+    def theirs(weight: torch.Tensor) -> Any:
+        return Int8Tensor.from_hp(weight, granularity.PerRow())
+
+    def ours(weight: torch.Tensor) -> Any:
+        return quantize_int8(weight, (1, SIZE))
+
+    def dropped(function: Callable[[torch.Tensor], Any]) -> None:
+        for weight in weights:
+            function(weight)
+
+    def kept(function: Callable[[torch.Tensor], Any]) -> None:
+        list(map(function, weights))
+
+    print()
+    row("16 weights, bfloat16, row; ms a weight", "torchao", "qconfig", "torchao / qconfig")
+    row(*["---"] * 4)
+    for name, run in (("results dropped one by one", dropped), ("results kept", kept)):
+        times = side_by_side({"torchao": partial(run, theirs), "qconfig": partial(run, ours)}, 5)
+        each = {key: value / len(weights) for key, value in times.items()}
+        row(name, each["torchao"], each["qconfig"], each["torchao"] / each["qconfig"])
 
 
 COMPILED_SECONDS: list[float] = []
