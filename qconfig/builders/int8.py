@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from qconfig.builders.base import Target, register_builder
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
-from qconfig.configs.granularity import block_size
 from qconfig.configs.int8 import Int8WeightOnlyConfig
 from qconfig.errors import BuildError
 from qconfig.layouts.blocks import scale_shape
@@ -55,7 +54,7 @@ class Int8WeightOnlyBuilder:
         Raises:
             FieldError: the granularity does not fit the shape.
         """
-        block = block_size(config.granularity, target.shape)
+        block = config.granularity.block_size(target.shape)
         scale = TensorSpec(DType.FLOAT32, scale_shape(target.shape, block))
         return Int8TensorLayout(TensorSpec(DType.INT8, target.shape), scale, block, target.dtype)
 
@@ -77,6 +76,6 @@ class Int8WeightOnlyBuilder:
         reason = self.refusal(config, Target("", shape, DType.parse(weight.dtype), named=True))
         if reason is not None:
             raise BuildError(f"the weight cannot be quantized to int8: {reason}")
-        block = block_size(config.granularity, shape)
+        block = config.granularity.block_size(shape)
         codes, scale = quantize_int8(weight, block)
         return Int8Tensor(codes, scale, block, DType.parse(weight.dtype))

@@ -88,6 +88,7 @@ def quantize_checkpoint(
         shards,
         with_config(checkpoint.config_json, config),
         source=checkpoint.directory if checkpoint.is_directory else None,
+        sources=checkpoint.shards.values(),
         carry=carry,
         index=checkpoint.index,
         executor=executor,

@@ -119,6 +119,7 @@ def upgrade_checkpoint(
         shards,
         config_json,
         source=checkpoint.directory if checkpoint.is_directory else None,
+        sources=checkpoint.shards.values(),
         carry=carry,
         index=checkpoint.index,
         executor=executor,

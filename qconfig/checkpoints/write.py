@@ -10,6 +10,7 @@ from qconfig.checkpoints.contents import ShardContents, total_bytes
 from qconfig.checkpoints.directory import copy_file, new_directory, write_file
 from qconfig.codec import strict_json
 from qconfig.codec.index_file import ShardIndex, index_document
+from qconfig.codec.safetensors_header import Header, check_unchanged
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import QconfigError, raise_problems
@@ -25,6 +26,7 @@ def write_checkpoint(
     source: Path | None = None,
     carry: Iterable[Path] = (),
     index: ShardIndex | None = None,
+    sources: Iterable[Header] = (),
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> int:
@@ -37,6 +39,7 @@ def write_checkpoint(
         source: directory of the checkpoint that this one is made from; it is not touched.
         carry: files below `source` to copy along.
         index: the index that this one is made from; what else it says is kept.
+        sources: headers of the files that tensors come from; they must not have changed meanwhile.
         executor: runs one job a shard; None writes one shard after the other.
         progress: called with the name and the bytes of each stored tensor.
 
@@ -53,6 +56,8 @@ def write_checkpoint(
     with new_directory(target, source=source) as work:
         home = Path(source or target)
         _write_shards(work, shards, stored, home, executor=executor, progress=progress)
+        for header in sources:
+            check_unchanged(header)
         for path in carry:
             copy_file(path, work / path.relative_to(source or path.parent))
         if list(shards) != [SINGLE_FILE]:

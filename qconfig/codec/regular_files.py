@@ -36,6 +36,12 @@ class OpenFile:
     descriptor: int
     size: int
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Inode and time of the last change, in ns: another file or content has another."""
+        status = os.fstat(self.descriptor)
+        return status.st_ino, status.st_mtime_ns
+
     def read_into(self, view: memoryview, offset: int) -> None:
         """Fill `view` with the bytes from `offset` on.
 

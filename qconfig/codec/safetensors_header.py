@@ -41,6 +41,7 @@ class Header:
         tensors: the entries by name, in the order of the header.
         data_start: offset of the data in the file.
         file_size: bytes of the file.
+        stamp: inode and time of the last change, in ns, when the header was read from a file.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Header:
     tensors: dict[str, TensorEntry]
     data_start: int
     file_size: int
+    stamp: tuple[int, int] | None = None
 
     def byte_range(self, name: str) -> ByteRange:
         """Return where in the file the bytes of the tensor `name` lie.
@@ -74,7 +76,24 @@ def read_header(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Header:
             error.at(file=path)
             raise
         buffer = bytes(file.read(0, LENGTH_BYTES + length))
-        return parse_header(buffer, file_size=file.size, path=path, limits=limits)
+        header = parse_header(buffer, file_size=file.size, path=path, limits=limits)
+        return evolve(header, stamp=file.stamp)
+
+
+def check_unchanged(header: Header) -> None:
+    """Check that the file is the one whose header was read, and as it was.
+
+    Raises:
+        ContainerError: somebody wrote to it, or put another in its place.
+        StorageError: it is missing.
+    """
+    with open_regular(header.path) as file:
+        if (file.size, file.stamp) != (header.file_size, header.stamp):
+            raise ContainerError(
+                "the file has changed since its header was read",
+                file=header.path,
+                hint="run again when nobody writes to the checkpoint",
+            )
 
 
 def parse_header(

@@ -7,7 +7,6 @@ from qconfig.configs.granularity import (
     PerGroup,
     PerRow,
     PerTensor,
-    block_size,
 )
 from qconfig.configs.int8 import Int8WeightOnlyConfig
 
@@ -21,5 +20,4 @@ __all__ = [
     "PerTensor",
     "Precedence",
     "Rule",
-    "block_size",
 ]

@@ -14,6 +14,10 @@ from qconfig.versioning import attribute, register_value
 class PerTensor:
     """One scale for the whole tensor."""
 
+    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the block of elements that shares one scale: the whole shape."""
+        return shape
+
 
 @register_value("PerRow")
 @frozen
@@ -27,6 +31,15 @@ class PerRow:
         maximum=15,
     )
 
+    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the block of elements that shares one scale, an entry per dimension of `shape`.
+
+        Raises:
+            FieldError: the dimension does not exist.
+        """
+        dim = _dimension(self.dim, shape, "dim")
+        return tuple(n if d == dim else 1 for d, n in enumerate(shape))
+
 
 @register_value("PerAxis")
 @frozen
@@ -38,6 +51,15 @@ class PerAxis:
         minimum=-16,
         maximum=15,
     )
+
+    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the block of elements that shares one scale, an entry per dimension of `shape`.
+
+        Raises:
+            FieldError: the axis does not exist.
+        """
+        axis = _dimension(self.axis, shape, "axis")
+        return tuple(1 if d == axis else n for d, n in enumerate(shape))
 
 
 @register_value("PerGroup")
@@ -51,36 +73,23 @@ class PerGroup:
         maximum=2**31 - 1,
     )
 
+    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the block of elements that shares one scale, an entry per dimension of `shape`.
+
+        Raises:
+            FieldError: the group size does not divide the last dimension.
+        """
+        if not shape or shape[-1] % self.group_size:
+            raise FieldError(
+                "group_size does not divide the last dimension",
+                pointer="/group_size",
+                found=self.group_size,
+                expected=f"a divisor of K = {shape[-1] if shape else 0}",
+            )
+        return (*(1 for _ in shape[:-1]), self.group_size)
+
 
 Granularity = PerTensor | PerRow | PerAxis | PerGroup
-
-
-def block_size(granularity: Granularity, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the block of elements that shares one scale, an entry per dimension.
-
-    Args:
-        granularity: how elements are grouped.
-        shape: shape of the tensor that is quantized, at least 1-D.
-
-    Raises:
-        FieldError: the dimension does not exist, or the group size does not divide K.
-    """
-    if isinstance(granularity, PerTensor):
-        return shape
-    if isinstance(granularity, PerRow):
-        dim = _dimension(granularity.dim, shape, "dim")
-        return tuple(n if d == dim else 1 for d, n in enumerate(shape))
-    if isinstance(granularity, PerAxis):
-        axis = _dimension(granularity.axis, shape, "axis")
-        return tuple(1 if d == axis else n for d, n in enumerate(shape))
-    if not shape or shape[-1] % granularity.group_size:
-        raise FieldError(
-            "group_size does not divide the last dimension",
-            pointer="/group_size",
-            found=granularity.group_size,
-            expected=f"a divisor of K = {shape[-1] if shape else 0}",
-        )
-    return (*(1 for _ in shape[:-1]), granularity.group_size)
 
 
 def _dimension(value: int, shape: tuple[int, ...], name: str) -> int:

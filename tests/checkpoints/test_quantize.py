@@ -23,7 +23,14 @@ from qconfig import (
     verify_checkpoint,
 )
 from qconfig.builders.base import builder_of
-from qconfig.errors import BuildError, CheckpointError, PlanError, QconfigError, StorageError
+from qconfig.errors import (
+    BuildError,
+    CheckpointError,
+    ContainerError,
+    PlanError,
+    QconfigError,
+    StorageError,
+)
 from tests.checkpoints.builders import LINEARS, float_checkpoint, float_state_dict
 from tests.checkpoints.test_upgrade import files_of
 
@@ -244,4 +251,19 @@ def test_a_failing_shard_of_a_pool_leaves_nothing(tmp_path: Path) -> None:
     save_file(tensors, shard, {"format": "pt"})
     with ThreadPoolExecutor(2) as pool, pytest.raises(BuildError, match=r"layers\.0\.up\.weight"):
         quantize_checkpoint(source, tmp_path / "int8", MIXED, executor=pool)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["float"]
+
+
+def test_a_source_that_is_replaced_meanwhile_is_told(tmp_path: Path) -> None:
+    """Another file of equal size in the place of a shard is noticed before anything is kept."""
+    source = float_checkpoint(tmp_path / "float")
+    shard = source / "model.safetensors"
+
+    def replace(name: str, size: int) -> None:
+        raw = shard.read_bytes()
+        shard.unlink()
+        shard.write_bytes(raw[:-4] + b"\0\0\0\0")
+
+    with pytest.raises(ContainerError, match="the file has changed since its header was read"):
+        quantize_checkpoint(source, tmp_path / "int8", MIXED, progress=replace)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["float"]

@@ -5,7 +5,7 @@ import pytest
 from qconfig.builders import base
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
-from qconfig.configs import FqnToConfig, Int8WeightOnlyConfig, PerGroup, Rule, block_size
+from qconfig.configs import FqnToConfig, Int8WeightOnlyConfig, PerGroup, Rule
 from qconfig.engine.plan import Action, Plan, make_plan
 from qconfig.errors import DocumentError, DocumentErrors, PlanError, QconfigError, RuleError
 from qconfig.layouts import Int8TensorLayout
@@ -25,7 +25,7 @@ class FakeBuilder:
         return "an embedding" if "Embedding" in target.module_classes else None
 
     def layout(self, config, target):
-        block = block_size(config.granularity, target.shape)
+        block = config.granularity.block_size(target.shape)
         scales = tuple(n // b for n, b in zip(target.shape, block, strict=True))
         codes, scale = TensorSpec(DType.INT8, target.shape), TensorSpec(DType.FLOAT32, scales)
         return Int8TensorLayout(codes, scale, block, target.dtype)

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from qconfig.configs import PerAxis, PerGroup, PerRow, PerTensor, block_size
+from qconfig.configs import PerAxis, PerGroup, PerRow, PerTensor
 from qconfig.tensors import Int8Tensor
 from qconfig.tensors.int8_quantize import quantize_int8
 
@@ -34,7 +34,7 @@ def packed(
 ) -> Int8Tensor:
     """Return a quantized weight, by default (32, 64) with a scale a row."""
     weight = float_weight(*shape, dtype=dtype, seed=seed)
-    block = block_size(granularity or PerRow(), tuple(weight.shape))
+    block = (granularity or PerRow()).block_size(tuple(weight.shape))
     codes, scale = quantize_int8(weight, block)
     if zero_point:
         generator = torch.Generator().manual_seed(seed + 1)
