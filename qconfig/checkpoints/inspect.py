@@ -9,7 +9,7 @@ from attrs import asdict, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from qconfig.codec.dtypes import DType
-from qconfig.codec.layout_values import present_fields
+from qconfig.codec.layout_values import layout_nbytes
 from qconfig.codec.tensor_values import nbytes
 from qconfig.errors import QconfigError
 from qconfig.versioning import Layout, registry
@@ -140,5 +140,5 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
         entry.name,
         entry.version,
         registry.get(entry.name).version,
-        sum(nbytes(getattr(layout, field)) for field in present_fields(layout)),
+        layout_nbytes(layout),
     )

@@ -8,7 +8,10 @@ from qconfig.codec.regular_files import OpenFile
 
 CHUNK = 8 * 2**20
 _STEP = 2**30  # so that a signal is seen once in a gigabyte
-_CONCLUSIVE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors of a disk or quota that is full."""
+NO_ROOM = NO_SPACE | {errno.EFBIG}
+"""Errors after which no other way to write as many bytes can succeed."""
 
 
 def write_all(target: int, view: memoryview | bytes | bytearray) -> None:
@@ -59,7 +62,7 @@ def _moved(
         try:
             count = move(source, target, offset + done, min(_STEP, length - done))
         except OSError as error:
-            if error.errno in _CONCLUSIVE:
+            if error.errno in NO_ROOM:
                 raise
             break
         if count == 0:

@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any
 
 import attrs
-from attrs import NOTHING, define
+from attrs import NOTHING, frozen
 from cattrs import Converter
 
 from qconfig.codec.structure_hooks import (
@@ -80,28 +80,39 @@ def _structure_tensor(data: Any, _: Any) -> Any:
     return tensor_from_document(data)
 
 
-@define
+@frozen
+class _Field:
+    """A field of a registered class, with what structures its value."""
+
+    name: str
+    kind: Any
+    hook: Hook
+    required: bool
+    info: FieldInfo
+
+
+@frozen
 class _ObjectHook:
     """Structures an object into a registered class, field by field."""
 
     entry: Entry
     tags: dict[str, Any]
-    fields: list[tuple[str, Any, Hook, bool, FieldInfo]]
+    fields: tuple[_Field, ...]
     known: frozenset[str]
 
     @classmethod
     def of(cls, converter: Converter, kind: Any) -> "_ObjectHook":
         entry = registry.entry_of(kind)
         check_class(entry)
-        fields: list[tuple[str, Any, Hook, bool, FieldInfo]] = []
+        fields = []
         for field in attrs.fields(kind):
+            info, required = info_of(field), field.default is NOTHING
             hook: Hook = converter.get_structure_hook(field.type)
-            if entry.kind is Kind.LAYOUT and info_of(field).tensor is not None:
+            if entry.kind is Kind.LAYOUT and info.tensor is not None:
                 hook = _optional(_structure_spec) if field.default is None else _structure_spec
-            required = field.default is NOTHING
-            fields.append((field.name, field.type, hook, required, info_of(field)))
-        tags = entry.tags
-        return cls(entry, tags, fields, frozenset([*tags, *(f[0] for f in fields)]))
+            fields.append(_Field(field.name, field.type, hook, required, info))
+        known = frozenset([*entry.tags, *(f.name for f in fields)])
+        return cls(entry, entry.tags, tuple(fields), known)
 
     def __call__(self, data: Any, _: Any) -> Any:
         if not isinstance(data, Mapping):
@@ -114,19 +125,16 @@ class _ObjectHook:
             for key, value in self.tags.items()
             if key in data and (type(data[key]) is not type(value) or data[key] != value)
         ]
-        values = {}
-        for name, kind, hook, required, _info in self.fields:
-            if name in data:
-                try:
-                    values[name] = hook(data[name], kind)
-                except QconfigError as error:
-                    problems += [p.at(pointer_prefix=f"/{name}") for p in error.problems]
-            elif required:
-                problems.append(
-                    FieldError(
-                        "missing field", pointer=f"/{name}", expected=f"a field of {self.entry}"
-                    )
-                )
+        values = {
+            f.name: collect(problems, f"/{f.name}", f.hook, data[f.name], f.kind)
+            for f in self.fields
+            if f.name in data
+        }
+        problems += [
+            FieldError("missing field", pointer=f"/{f.name}", expected=f"a field of {self.entry}")
+            for f in self.fields
+            if f.required and f.name not in data
+        ]
         if not problems:
             try:
                 return self.entry.cls(**values)
@@ -136,14 +144,13 @@ class _ObjectHook:
                 problems.append(FieldError(str(error.args[0] if error.args else error)))
         # The constructor stops at the first value out of bounds; a document hears of them all.
         bounds: list[QconfigError] = []
-        for name, _kind, _hook, _required, info in self.fields:
-            if name in values:
-                collect(bounds, "", info.check, values[name], name)
+        for f in self.fields:
+            collect(bounds, "", f.info.check, values.get(f.name), f.name)
         known = {problem.pointer for problem in bounds}
         raise together([*(p for p in problems if p.pointer not in known), *bounds])
 
     def unknown_fields(self, data: Mapping[Any, Any]) -> list[UnknownFieldError]:
-        names = ", ".join(f[0] for f in self.fields) or "none at all"
+        names = ", ".join(f.name for f in self.fields) or "none at all"
         return [
             UnknownFieldError(
                 "unknown field",
@@ -192,7 +199,6 @@ def _entry_for(data: Any, kind: Kind) -> Entry:
     if not isinstance(data, Mapping):
         raise mistyped(f"an object with type and version of a {kind}", data)
     missing = [key for key in ("type", "version") if key not in data]
-    problems: list[QconfigError] = []
     if "type" in data:
         entry = registry.get(data["type"])
         if entry.kind is not kind:
@@ -204,8 +210,7 @@ def _entry_for(data: Any, kind: Kind) -> Entry:
         hint = f'add "version": {entry.version} if the document follows the current form'
     else:
         hint = 'add "type", such as "FqnToConfig"'
-    problems += [FieldError("missing field", pointer=f"/{key}", hint=hint) for key in missing]
-    raise together(problems)
+    raise together([FieldError("missing field", pointer=f"/{key}", hint=hint) for key in missing])
 
 
 def unstructure(value: Any) -> Any:

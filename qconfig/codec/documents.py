@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from qconfig.codec.converter import structure_any
+from qconfig.codec.document_text import both_forms
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.strict_json import loads
@@ -64,17 +65,13 @@ def parse_document(
         return loads(text, file=file, limits=limits)
     if name not in FORMATS.values():
         raise UsageError("unknown format", found=name, expected="json, yaml or toml")
-    if len(text) > limits.document_bytes:
-        raise DocumentSyntaxError(
-            "the document is too large",
-            file=file,
-            found=f"{len(text)} bytes",
-            expected=f"bytes: {limits.describe('document_bytes')}",
-        )
-    decoded = text if isinstance(text, str) else _decoded(text, file)
-    if name == "yaml":
-        return loads_yaml(decoded, file=file, limits=limits)
-    return _loads_toml(decoded, file, limits)
+    read = loads_yaml if name == "yaml" else _loads_toml
+    try:
+        _, decoded = both_forms(text, limits)
+        return read(decoded, limits=limits)
+    except DocumentSyntaxError as error:
+        error.at(file=file)
+        raise
 
 
 def parse_config_document(data: Any) -> Config:
@@ -129,37 +126,17 @@ def _umask() -> int:
     return value
 
 
-def _decoded(text: bytes, file: object) -> str:
-    try:
-        decoded = text.decode()
-    except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        raise DocumentSyntaxError(
-            f"not UTF-8 at line {line}",
-            file=file,
-            found=text[error.start : error.start + 4],
-            hint="save the file as UTF-8",
-        ) from None
-    if decoded.startswith("\ufeff"):
-        raise DocumentSyntaxError(
-            "a byte order mark at line 1, column 1",
-            file=file,
-            hint="save the file as UTF-8 without BOM",
-        )
-    return decoded
-
-
-def _loads_toml(text: str, file: object, limits: Limits) -> Any:
+def _loads_toml(text: str, *, limits: Limits) -> Any:
     try:
         value = tomllib.loads(text)
     except RecursionError:
         raise DocumentSyntaxError(
-            "nested too deeply", file=file, expected=limits.describe("json_depth")
+            "nested too deeply", expected=limits.describe("json_depth")
         ) from None
     except ValueError as error:  # tomllib's own error is one, and Python's of a long integer
-        raise DocumentSyntaxError(f"not TOML: {error}", file=file) from None
+        raise DocumentSyntaxError(f"not TOML: {error}") from None
     for problem in _not_json(value, "", 0, limits):
-        raise problem.at(file=file)
+        raise problem
     return value
 
 

@@ -11,6 +11,7 @@ from math import isinf
 
 from attrs import define, field
 
+from qconfig.codec.document_text import place
 from qconfig.codec.limits import Limits
 from qconfig.errors import DocumentSyntaxError, json_pointer
 
@@ -27,12 +28,6 @@ class _Frame:
     key: str | int
     wants_key: bool = False
     seen: dict[str, int] = field(factory=dict)
-
-
-def place(text: str, offset: int) -> str:
-    """Return `line L, column C`, both from 1, of the character `offset` of `text`."""
-    line = text.count("\n", 0, offset) + 1
-    return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
 
 
 def first_defect(text: str, limits: Limits) -> DocumentSyntaxError | None:

@@ -4,7 +4,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from qconfig.codec.tensor_values import LazyTensor
+from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.versioning import Layout, tensor_fields
 
 L = TypeVar("L", bound=Layout)
@@ -13,6 +13,11 @@ L = TypeVar("L", bound=Layout)
 def present_fields(layout: Layout) -> list[str]:
     """Return the tensor fields of a layout that are not None, in order."""
     return [f.name for f in tensor_fields(type(layout)) if getattr(layout, f.name) is not None]
+
+
+def layout_nbytes(layout: Layout) -> int:
+    """Return the bytes that the tensors of a layout take together."""
+    return sum(nbytes(getattr(layout, field)) for field in present_fields(layout))
 
 
 def with_values(layout: L, values: dict[str, Any]) -> L:

@@ -6,16 +6,16 @@ come first and therefore stay there, and the rest follows in the order of safete
 dtypes first, so that each lies at a multiple of its own width, then by name).
 """
 
-import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from qconfig.codec.byte_copy import copy_range, write_all
+from qconfig.codec.byte_copy import NO_ROOM, NO_SPACE, copy_range, write_all
 from qconfig.codec.dtypes import DType
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.raw_memory import byte_view
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 _ALIGNMENT = 64
+_Item = tuple[str, LazyTensor, int]  # name, tensor, bytes
 _D = DType
 _ORDER = {
     dtype: rank
@@ -50,7 +51,7 @@ _ORDER = {
 class _Run:
     """Tensors that follow each other in the target and, where there is a source, there too."""
 
-    tensors: list[tuple[str, LazyTensor, int]]
+    tensors: list[_Item]
     source: ByteRange | None
     position: int
 
@@ -104,7 +105,7 @@ def write_safetensors(
             os.fsync(target)
 
 
-def _place(item: tuple[str, LazyTensor, int]) -> tuple[bool, int, str]:
+def _place(item: _Item) -> tuple[bool, int, str]:
     name, tensor, length = item
     return not length or length % _ALIGNMENT != 0, _ORDER[tensor.dtype], name
 
@@ -131,7 +132,7 @@ def _length(name: str, tensor: LazyTensor) -> int:
 
 def _header(
     path: Path,
-    items: list[tuple[str, LazyTensor, int]],
+    items: list[_Item],
     metadata: Mapping[str, str],
     limits: Limits,
 ) -> tuple[bytes, int]:
@@ -163,35 +164,34 @@ def _header(
     return header, size
 
 
-def _runs(
-    items: list[tuple[str, LazyTensor, int]], order: list[str], position: int
-) -> Iterator[_Run]:
+def _runs(items: list[_Item], order: list[str], position: int) -> Iterator[_Run]:
     """Yield copies in the order of the file, then computed tensors in the caller's order.
 
     Inner tensors of one quantized tensor are computed together but lie apart in the file: written
     in the caller's order, only one of these groups is in memory.
     """
-    computed: dict[str, _Run] = {}
+    positions = accumulate((length for *_, length in items), initial=position)
+    placed = list(zip(items, positions, strict=False))  # the last position is the file's end
+    yield from _copies(placed)
+    computed = {i[0]: _Run([i], None, position) for i, position in placed if i[1].source is None}
+    yield from (computed[name] for name in order if name in computed)
+
+
+def _copies(placed: list[tuple[_Item, int]]) -> Iterator[_Run]:
+    """Yield the tensors with a source, those together that follow each other in both files."""
     run: _Run | None = None
-    for item in items:
+    for item, position in placed:
         source = item[1].source
-        if source is None:
-            computed[item[0]] = _Run([item], None, position)
-        elif run and run.source and _follows(source, run.source):
+        if run and run.source and source and _follows(source, run.source):
             length = run.source.length + source.length
             run.source = ByteRange(source.path, run.source.offset, length)
             run.tensors.append(item)
-        else:
-            if run:
-                yield run
-            run = _Run([item], source, position)
-        if source is None and run:
+            continue
+        if run:
             yield run
-            run = None
-        position += item[2]
+        run = _Run([item], source, position) if source else None
     if run:
         yield run
-    yield from (computed[name] for name in order if name in computed)
 
 
 def _follows(source: ByteRange, before: ByteRange) -> bool:
@@ -231,7 +231,7 @@ def _reserve(target: int, size: int) -> None:
     try:
         os.posix_fallocate(target, 0, size)
     except (AttributeError, OSError) as error:
-        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
             raise
 
 
@@ -255,7 +255,7 @@ def _writing(path: Path, size: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        is_full = error.errno in NO_SPACE
         raise StorageError(
             f"cannot write: {error.strerror}",
             file=path,

@@ -12,7 +12,8 @@ from itertools import accumulate
 from math import isinf
 from typing import Any, NoReturn
 
-from qconfig.codec.json_defects import first_defect, place
+from qconfig.codec.document_text import both_forms, place
+from qconfig.codec.json_defects import first_defect
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.errors import DocumentSyntaxError, FieldError
 
@@ -82,7 +83,7 @@ def _encoded(value: Any, *, indent: int | None, separators: tuple[str, str]) -> 
 
 
 def _loads(text: bytes | str, limits: Limits) -> Any:
-    raw, text = _both_forms(text, limits)
+    raw, text = both_forms(text, limits)
     if _is_deeper(raw, limits.json_depth):
         _report(text, limits)
     # A hook for every int costs much; a long run of digits, wherever it stands, is rare.
@@ -102,46 +103,6 @@ def _loads(text: bytes | str, limits: Limits) -> Any:
     if "\\u" in text and _SURROGATE.search(text) and not _is_unicode(value):
         _report(text, limits)
     return value
-
-
-def _both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
-    _check_size(len(text), limits)
-    if isinstance(text, str):
-        decoded = text
-        try:
-            raw = text.encode()
-        except UnicodeEncodeError as error:
-            raise DocumentSyntaxError(
-                f"half of a surrogate pair at {place(text, error.start)}",
-                hint="decode the file as UTF-8",
-            ) from None
-        _check_size(len(raw), limits)
-    else:
-        raw = text
-        try:
-            decoded = raw.decode()
-        except UnicodeDecodeError as error:
-            before = raw[: error.start].decode()
-            raise DocumentSyntaxError(
-                f"not UTF-8 at {place(before, len(before))}",
-                found=raw[error.start : error.start + 4],
-                hint="save the file as UTF-8",
-            ) from None
-    if decoded.startswith("\ufeff"):
-        raise DocumentSyntaxError(
-            "a byte order mark at line 1, column 1", hint="save the file as UTF-8 without BOM"
-        )
-    return raw, decoded
-
-
-def _check_size(size: int, limits: Limits) -> None:
-    if size > limits.document_bytes:
-        raise DocumentSyntaxError(
-            "the document is too large",
-            found=f"{size} bytes",
-            expected=f"bytes: {limits.describe('document_bytes')}",
-            hint="bulk data belongs in a safetensors file",
-        )
 
 
 def _is_deeper(raw: bytes, limit: int) -> bool:

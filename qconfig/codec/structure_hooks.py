@@ -120,12 +120,9 @@ def tuple_hook(converter: Converter, kind: Any) -> Hook:
         items: list[Any] = []
         problems: list[QconfigError] = []
         for i, value in enumerate(data):
-            try:
-                items.append(hook(value, item))
-            except QconfigError as error:
-                problems += [p.at(pointer_prefix=f"/{i}") for p in error.problems]
-                if len(problems) >= MOST_PROBLEMS:
-                    break
+            items.append(collect(problems, f"/{i}", hook, value, item))
+            if len(problems) >= MOST_PROBLEMS:
+                break
         if problems:
             raise together(problems)
         return tuple(items)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from qconfig.codec.dtypes import DType
 from qconfig.codec.raw_memory import byte_view
 from qconfig.codec.tensor_values import TensorValue
-from qconfig.errors import FieldError, UnknownFieldError, UnknownNameError
+from qconfig.errors import FieldError, UnknownFieldError, UnknownNameError, json_pointer
 from qconfig.versioning.fields import MAX_DIMENSION, MAX_RANK
 from qconfig.versioning.schema_types import Schema, describe_type, shape_schema
 
@@ -60,7 +60,7 @@ def tensor_from_document(data: Any) -> "torch.Tensor":
     for key in data:
         if key not in _KEYS:
             raise UnknownFieldError(
-                "unknown field", pointer=f"/{key}", found=key, expected=str(_KEYS)
+                "unknown field", pointer=json_pointer(key), found=key, expected=str(_KEYS)
             )
     dtype, shape = parse_spec(data)
     text = data.get("data")

@@ -4,9 +4,9 @@ from attrs import frozen
 
 from qconfig.builders.base import Builder, Target, builder_of
 from qconfig.codec.dtypes import DType
-from qconfig.codec.tensor_values import nbytes
+from qconfig.codec.layout_values import layout_nbytes
 from qconfig.errors import BuildError, QconfigError
-from qconfig.versioning import Config, registry, tensor_fields
+from qconfig.versioning import Config, registry
 
 
 @frozen
@@ -70,9 +70,7 @@ class ConfigBuilders:
                 self.problems.append(wrapped)
             return None
         entry = registry.entry_of(type(layout))
-        inner = (getattr(layout, field.name) for field in tensor_fields(type(layout)))
-        size = sum(nbytes(value) for value in inner if value is not None)
-        return PlannedLayout(entry.name, entry.version, size)
+        return PlannedLayout(entry.name, entry.version, layout_nbytes(layout))
 
     def _pointer(self, name: str) -> str:
         return f"{self._root}/{name}" if self._root else ""

@@ -3,9 +3,9 @@
 import attrs
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.tensor_values import nbytes
+from qconfig.codec.layout_values import layout_nbytes
 from qconfig.testing.subject import Subject, equal_packed, require
-from qconfig.versioning import info_of, tensor_fields
+from qconfig.versioning import info_of
 
 
 def accepts_target(subject: Subject) -> None:
@@ -30,8 +30,7 @@ def layout_announced(subject: Subject) -> None:
 def bytes_announced(subject: Subject) -> None:
     """The bytes of the inner tensors are those that the announced layout adds up to."""
     announced = subject.builder.layout(subject.config, subject.target)
-    values = [getattr(announced, f.name) for f in tensor_fields(type(announced))]
-    expected = sum(nbytes(v) for v in values if v is not None)
+    expected = layout_nbytes(announced)
     found = subject.build().packed_nbytes
     require(found == expected, f"{found} bytes built, {expected} announced")
 

@@ -1,0 +1,55 @@
+"""Bytes as the text of a document: UTF-8 without a byte order mark, of a bounded size."""
+
+from qconfig.codec.limits import Limits
+from qconfig.errors import DocumentSyntaxError
+
+
+def place(text: str, offset: int) -> str:
+    """Return `line L, column C`, both from 1, of the character `offset` of `text`."""
+    line = text.count("\n", 0, offset) + 1
+    return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
+
+
+def both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
+    """Return a document as UTF-8 and as a str.
+
+    Raises:
+        DocumentSyntaxError: it is too large, begins with a byte order mark, or is not Unicode text.
+    """
+    _check_size(len(text), limits)
+    if isinstance(text, str):
+        decoded = text
+        try:
+            raw = text.encode()
+        except UnicodeEncodeError as error:
+            raise DocumentSyntaxError(
+                f"half of a surrogate pair at {place(text, error.start)}",
+                hint="decode the file as UTF-8",
+            ) from None
+        _check_size(len(raw), limits)
+    else:
+        raw = text
+        try:
+            decoded = raw.decode()
+        except UnicodeDecodeError as error:
+            before = raw[: error.start].decode()
+            raise DocumentSyntaxError(
+                f"not UTF-8 at {place(before, len(before))}",
+                found=raw[error.start : error.start + 4],
+                hint="save the file as UTF-8",
+            ) from None
+    if decoded.startswith("\ufeff"):
+        raise DocumentSyntaxError(
+            "a byte order mark at line 1, column 1", hint="save the file as UTF-8 without BOM"
+        )
+    return raw, decoded
+
+
+def _check_size(size: int, limits: Limits) -> None:
+    if size > limits.document_bytes:
+        raise DocumentSyntaxError(
+            "the document is too large",
+            found=f"{size} bytes",
+            expected=f"bytes: {limits.describe('document_bytes')}",
+            hint="bulk data belongs in a safetensors file",
+        )
