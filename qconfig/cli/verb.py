@@ -78,6 +78,8 @@ class Verb(click.Command):
         except BrokenPipeError:
             raise
         except OSError as error:
+            if error.filename is None:
+                sys.stdout.flush()  # raises if it is the output that cannot be written
             reason = error.strerror or str(error)
             failure = StorageError(f"the system refused: {reason}", file=error.filename)
             output.failure(failure)

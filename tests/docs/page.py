@@ -3,14 +3,16 @@
     python -m tests.docs.page FILE
 
 Blocks marked `python` run: as a doctest if they have a prompt, as plain code if not. Blocks marked
-`json` are written to `quant.json` in the current folder, for the blocks below them. Everything else
-(`console`, `{code-block} python`) is only read.
+`json` are written to `quant.json`, for the blocks below them. Everything else (`console`,
+`{code-block} python`) is only read. The folder is a temporary one, so that nothing is left behind.
 """
 
 import doctest
 import re
 import sys
+from contextlib import chdir
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 _BLOCK = re.compile(r"^```(python|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -43,4 +45,7 @@ def run(path: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run(Path(sys.argv[1])))
+    page = Path(sys.argv[1]).resolve()
+    with TemporaryDirectory() as folder, chdir(folder):
+        failed = run(page)
+    sys.exit(failed)

@@ -24,12 +24,12 @@ DOCUMENTS = [
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda p: p.name)
-def test_page_runs(page, tmp_path):
+def test_page_runs(page):
     """The examples of a page, in a process and folder of its own, print what the page says."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    environment = {**os.environ, "PYTHONUTF8": "1"}
     run = subprocess.run(
         [sys.executable, "-m", "tests.docs.page", str(page)],
-        cwd=tmp_path,
+        cwd=ROOT,
         env=environment,
         capture_output=True,
         text=True,

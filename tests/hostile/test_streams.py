@@ -1,5 +1,6 @@
 """Streams that are closed or full, and Ctrl-C, for the command in a process of its own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +16,11 @@ MAIN = "from qconfig.cli.main import main; main()"
 FULL = Path("/dev/full")
 
 
-def shell(redirection: str, *words: str) -> subprocess.CompletedProcess[str]:
+def shell(redirection: str, *words: str, unbuffered: str = "") -> subprocess.CompletedProcess[str]:
     """Run `qconfig` with words, through a shell that closes or replaces its streams."""
     return subprocess.run(
         ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c", MAIN, *words],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         text=True,
         capture_output=True,
         check=False,
@@ -35,9 +37,10 @@ def test_a_closed_stream_is_nothing(closed, words):
 
 @pytest.mark.skipif(not FULL.exists(), reason="/dev/full is Linux's")
 @pytest.mark.parametrize("words", [["history"], ["history", "--json"], ["--help"]])
-def test_a_full_stdout_is_a_failure_of_storage(words):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_stdout_is_a_failure_of_storage(unbuffered, words):
     """Output that cannot be written is exit code 5 with one line, and no traceback."""
-    run = shell(f">{FULL}", *words)
+    run = shell(f">{FULL}", *words, unbuffered=unbuffered)
     assert run.returncode == 5
     assert run.stderr.startswith("error: ")
     assert run.stderr.count("\n") == 1
