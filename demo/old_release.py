@@ -13,7 +13,6 @@ import torch
 
 import qconfig
 from qconfig import Int8Tensor
-from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import SINGLE_FILE, open_checkpoint
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import write_checkpoint
@@ -47,8 +46,7 @@ def write_old_checkpoint(source: Path, target: Path, config_file: Path) -> None:
         target,
         {SINGLE_FILE: ShardContents(checkpoint.plain, layouts)},
         config_json,
-        source=source,
-        carry=other_files(checkpoint),
+        origin=checkpoint,
     )
 
 

@@ -11,7 +11,7 @@ from qconfig.versioning import Config
 if TYPE_CHECKING:
     from torch import nn
 
-    from qconfig.engine.plan import Plan
+    from qconfig.engine.plan_document import Plan
     from qconfig.rules.explain import Explanation
 
 _DIALECTS = ("qconfig", "torchao")

@@ -1,7 +1,7 @@
 """Open a checkpoint: headers, index and config, checked against each other; no data is read."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,25 +9,18 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from qconfig.checkpoints.record import (
-    METADATA_KEY,
-    Record,
-    inner_name,
-    read_record,
-)
+from qconfig.checkpoints.parts import surplus, with_tensors, wrong_ties
+from qconfig.checkpoints.record import METADATA_KEY, Record, inner_name, read_record
 from qconfig.codec import strict_json
 from qconfig.codec.index_file import ShardIndex, read_index, shard_path
-from qconfig.codec.layout_values import present_fields, with_values
-from qconfig.codec.limits import DEFAULT_LIMITS
+from qconfig.codec.layout_values import present_fields
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.safetensors_header import Header, read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
-from qconfig.codec.tensor_names import check_name
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import (
     MOST_PROBLEMS,
     CheckpointError,
-    ContainerError,
     QconfigError,
     StorageError,
     raise_problems,
@@ -77,6 +70,11 @@ class Checkpoint:
     def quantization_config(self) -> Any:
         """The `quantization_config` of config.json, or None."""
         return (self.config_json or {}).get(CONFIG_KEY)
+
+    @property
+    def quant_method(self) -> Any:
+        """The `quant_method` of the quantization config: who quantized the checkpoint, or None."""
+        return (self.quantization_config or {}).get("quant_method")
 
 
 def open_checkpoint(
@@ -136,8 +134,8 @@ def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | N
     # Asked of the name alone: an index that is a FIFO or leads nowhere is not the same as none.
     if os.path.lexists(directory / INDEX_FILE):
         index = read_index(directory / INDEX_FILE)
-        named = sorted(set(index.weight_map.values()))
-        return named, index, [n for n in present if n not in named]
+        named = set(index.weight_map.values())
+        return sorted(named), index, [n for n in present if n not in named]
     if SINGLE_FILE in present:
         return [SINGLE_FILE], None, [n for n in present if n != SINGLE_FILE]
     if len(present) == 1:
@@ -238,83 +236,8 @@ def _assemble(
     plain = {name: tensor for name, tensor in tensors.items() if name not in inner}
     raise_problems(surplus(plain, layouts), file=directory)
     shard_of |= {name: located[name] for name in plain}
-    _check_ties(directory, ties, plain, layouts, tensors)
+    raise_problems(wrong_ties(ties, plain, layouts, tensors), file=directory)
     return Checkpoint(directory, headers, plain, layouts, shard_of, ties, config, metadata)
-
-
-def with_tensors(fqn: str, spec: Layout, tensors: dict[str, LazyTensor]) -> Layout:
-    """Return the layout with stored tensors in place of its specs.
-
-    Raises:
-        CheckpointError: an inner tensor is missing, or differs from its record; all at once.
-    """
-    found: dict[str, LazyTensor] = {}
-    problems: list[QconfigError] = []
-    for field in present_fields(spec):
-        name, expected = inner_name(fqn, field), getattr(spec, field)
-        tensor = tensors.get(name)
-        if tensor is None:
-            problems.append(
-                CheckpointError(
-                    "an inner tensor is missing",
-                    fqn=name,
-                    expected=f"{expected.dtype} {expected.shape}, as its record says",
-                )
-            )
-        elif (tensor.dtype, tensor.shape) != (expected.dtype, expected.shape):
-            problems.append(
-                CheckpointError(
-                    "an inner tensor differs from its record",
-                    fqn=name,
-                    found=f"{tensor.dtype} {tensor.shape}",
-                    expected=f"{expected.dtype} {expected.shape}",
-                )
-            )
-        else:
-            found[field] = tensor
-    raise_problems(problems)
-    return with_values(spec, found)
-
-
-def surplus(plain: Collection[str], layouts: Mapping[str, Layout]) -> list[QconfigError]:
-    """Return a problem for each plain tensor whose name says that it is part of a quantized one."""
-    return [
-        CheckpointError(
-            "a tensor lies beside a quantized one and is not part of it",
-            fqn=name,
-            expected=f"only {', '.join(present_fields(layouts[owner]))} of {owner}",
-            hint="rename the tensor, or leave the other one unquantized",
-        )
-        for name in plain
-        if (owner := name if name in layouts else name.rpartition(".")[0]) in layouts
-        and (owner == name or "." in name)
-    ]
-
-
-def _check_ties(
-    directory: Path,
-    ties: dict[str, str],
-    plain: dict[str, LazyTensor],
-    layouts: dict[str, Layout],
-    tensors: dict[str, LazyTensor],
-) -> None:
-    for alias in ties:
-        try:
-            check_name(alias, DEFAULT_LIMITS, what="tied name")
-        except ContainerError as error:
-            raise error.at(file=directory) from None
-    stored = plain.keys() | layouts.keys()
-    problems: list[QconfigError] = [
-        CheckpointError(
-            "a tie does not lead from a new name to a stored tensor",
-            file=directory,
-            fqn=alias,
-            found=name,
-        )
-        for alias, name in ties.items()
-        if alias in stored or alias in tensors or name not in stored
-    ]
-    raise_problems(problems[:MOST_PROBLEMS], file=directory)
 
 
 def _read_config(directory: Path) -> dict[str, Any] | None:

@@ -19,6 +19,12 @@ def with_config(config_json: Mapping[str, Any] | None, config: Config | None) ->
     return rest
 
 
+def is_foreign(checkpoint: Checkpoint) -> bool:
+    """Return whether a checkpoint was quantized by somebody else, and holds no layout of ours."""
+    is_quantized = checkpoint.quantization_config is not None
+    return is_quantized and not checkpoint.layouts and checkpoint.quant_method != QUANT_METHOD
+
+
 def stored_config(checkpoint: Checkpoint) -> Config | None:
     """Return the config that a checkpoint carries, brought to its current version, or None.
 
@@ -30,13 +36,12 @@ def stored_config(checkpoint: Checkpoint) -> Config | None:
     if data is None:
         return None
     file = checkpoint.directory / CONFIG_FILE
-    method = data.get("quant_method") if isinstance(data, dict) else None
-    if method != QUANT_METHOD or set(data) != {"quant_method", "config"}:
+    if checkpoint.quant_method != QUANT_METHOD or set(data) != {"quant_method", "config"}:
         raise CheckpointError(
             "the quantization config is not ours",
             file=file,
             pointer=f"/{CONFIG_KEY}/quant_method",
-            found=method,
+            found=checkpoint.quant_method,
             expected=f'an object with quant_method "{QUANT_METHOD}" and config',
         )
     try:

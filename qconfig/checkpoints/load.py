@@ -57,7 +57,8 @@ def load_checkpoint(
         state_dict = {name: tensor.to(device) for name, tensor in state_dict.items()}
     state_dict |= {alias: state_dict[name] for alias, name in checkpoint.ties.items()}
     if model is not None:
-        load_into(model, {n: t for n, t in state_dict.items() if n not in set(ignore)})
+        ignored = set(ignore)
+        load_into(model, {n: t for n, t in state_dict.items() if n not in ignored})
     return state_dict
 
 

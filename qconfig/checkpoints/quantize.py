@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from qconfig.builders.base import Target, builder_of
-from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.apply import chosen_config
-from qconfig.engine.plan import Action, Plan, PlanEntry, make_plan
+from qconfig.engine.plan import make_plan
+from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import named_targets
 from qconfig.errors import CheckpointError, QconfigError
 from qconfig.versioning import Config, Layout
@@ -82,15 +82,12 @@ def quantize_checkpoint(
             contents.layouts[entry.fqn] = _quantized(plan, entry, tensor, file)
         else:
             contents.plain[entry.fqn] = tensor
-    carry = other_files(checkpoint, follow_symlinks=follow_symlinks)
     write_checkpoint(
         target,
         shards,
         with_config(checkpoint.config_json, config),
-        source=checkpoint.directory if checkpoint.is_directory else None,
-        sources=checkpoint.shards.values(),
-        carry=carry,
-        index=checkpoint.index,
+        origin=checkpoint,
+        follow_symlinks=follow_symlinks,
         executor=executor,
         progress=progress,
     )

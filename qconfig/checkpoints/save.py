@@ -133,26 +133,16 @@ def _bytes(tensor: "torch.Tensor") -> int:
 def _split_ties(
     state_dict: "Mapping[str, torch.Tensor]",
 ) -> "tuple[dict[str, torch.Tensor], dict[str, str]]":
+    from qconfig.tensors.identity import identity
+
     first: dict[tuple[Any, ...], str] = {}
     stored: dict[str, torch.Tensor] = {}
     ties: dict[str, str] = {}
     for name, tensor in state_dict.items():
-        key = _identity(tensor)
+        key = identity(tensor)
         if key in first:
             ties[name] = first[key]
         else:
             first[key] = name
             stored[name] = tensor
     return stored, ties
-
-
-def _identity(tensor: "torch.Tensor") -> tuple[Any, ...]:
-    """Return what two state_dict entries share when they show the same elements."""
-    from qconfig.tensors.base import PackedTensor
-
-    if isinstance(tensor, PackedTensor):
-        inner = (t for t in tensor.inner_tensors.values() if t is not None)
-        return (type(tensor), *map(_identity, inner))
-    if not tensor.numel() or tensor.is_meta:
-        return (id(tensor),)
-    return (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())

@@ -6,8 +6,7 @@ from typing import Any
 
 from attrs import frozen
 
-from qconfig.checkpoints.carried_files import other_files
-from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import Progress, write_checkpoint
@@ -113,15 +112,12 @@ def upgrade_checkpoint(
         return report
     if target is None:
         raise UsageError("no target", hint="name the directory to write")
-    carry = other_files(checkpoint, follow_symlinks=follow_symlinks)
     write_checkpoint(
         target,
         shards,
         config_json,
-        source=checkpoint.directory if checkpoint.is_directory else None,
-        sources=checkpoint.shards.values(),
-        carry=carry,
-        index=checkpoint.index,
+        origin=checkpoint,
+        follow_symlinks=follow_symlinks,
         executor=executor,
         progress=progress,
     )
@@ -164,7 +160,7 @@ def _report(
     return UpgradeReport(
         tuple(tensors),
         checkpoint.quantization_config,
-        config_json.get("quantization_config"),
+        config_json.get(CONFIG_KEY),
         sum(nbytes(v) for v in values if v.source is not None),
         sum(nbytes(v) for v in values if v.source is None),
     )

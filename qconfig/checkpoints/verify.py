@@ -7,10 +7,11 @@ from attrs import frozen
 
 from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint
-from qconfig.checkpoints.config_json import QUANT_METHOD, stored_config
+from qconfig.checkpoints.config_json import is_foreign, stored_config
 from qconfig.codec.layout_values import loaded
 from qconfig.engine.apply import chosen_config
-from qconfig.engine.plan import Action, Plan, make_plan
+from qconfig.engine.plan import make_plan
+from qconfig.engine.plan_document import Action
 from qconfig.engine.targets import inferred_class, named_targets
 from qconfig.errors import CheckpointError, QconfigError
 from qconfig.versioning import Config, Layout, plain_fields, registry
@@ -70,9 +71,8 @@ def verify_checkpoint(
             problems += [p.at(file=checkpoint.directory, fqn=fqn) for p in error.problems]
     problems += _against_config(checkpoint)
     notes = list(checkpoint.notes)
-    method = (checkpoint.quantization_config or {}).get("quant_method", QUANT_METHOD)
-    if method != QUANT_METHOD:
-        notes.append(f"quantized by {method!r}, whose tensors are not checked here")
+    if is_foreign(checkpoint):
+        notes.append(f"quantized by {checkpoint.quant_method!r}, and not checked here")
     return Verification(len(checkpoint.layouts), tuple(problems), tuple(notes))
 
 
@@ -89,15 +89,12 @@ def check_stored_values(layout: Layout) -> None:
 
 
 def _against_config(checkpoint: Checkpoint) -> list[QconfigError]:
-    file = checkpoint.directory / CONFIG_FILE
-    data = checkpoint.quantization_config
-    if not checkpoint.layouts and (data is None or data.get("quant_method") != QUANT_METHOD):
+    if is_foreign(checkpoint):
         return []
+    file = checkpoint.directory / CONFIG_FILE
     try:
         config = stored_config(checkpoint)
-        if config is None:
-            return []
-        return _contradictions(checkpoint, config, file)
+        return [] if config is None else _contradictions(checkpoint, config, file)
     except QconfigError as error:
         return [p.at(file=file) for p in error.problems]
 
@@ -109,7 +106,7 @@ def _contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[
         Target(fqn, tuple(x.shape), x.dtype, inferred_class(fqn, len(x.shape)))
         for fqn, x in current.items()
     ]
-    plan: Plan = make_plan([*plain, *quantized], config, allow_unmatched=True)
+    plan = make_plan([*plain, *quantized], config, allow_unmatched=True)
     problems: list[QconfigError] = []
     for entry in plan.entries:
         found = current.get(entry.fqn)

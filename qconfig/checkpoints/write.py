@@ -1,16 +1,18 @@
 """Write a checkpoint: shards first, then the index, config.json last, and only then the name."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from pathlib import Path
 from typing import Any
 
-from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, surplus
+from qconfig.checkpoints.carried_files import other_files
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.contents import ShardContents, total_bytes
 from qconfig.checkpoints.directory import copy_file, new_directory, write_file
+from qconfig.checkpoints.parts import surplus
 from qconfig.codec import strict_json
-from qconfig.codec.index_file import ShardIndex, index_document
-from qconfig.codec.safetensors_header import Header, check_unchanged
+from qconfig.codec.index_file import index_document
+from qconfig.codec.safetensors_header import check_unchanged
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import QconfigError, raise_problems
@@ -23,10 +25,8 @@ def write_checkpoint(
     shards: Mapping[str, ShardContents],
     config_json: Mapping[str, Any],
     *,
-    source: Path | None = None,
-    carry: Iterable[Path] = (),
-    index: ShardIndex | None = None,
-    sources: Iterable[Header] = (),
+    origin: Checkpoint | None = None,
+    follow_symlinks: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> int:
@@ -36,39 +36,47 @@ def write_checkpoint(
         target: the directory to make.
         shards: contents by file name.
         config_json: content of config.json.
-        source: directory of the checkpoint that this one is made from; it is not touched.
-        carry: files below `source` to copy along.
-        index: the index that this one is made from; what else it says is kept.
-        sources: headers of the files that tensors come from; they must not have changed meanwhile.
+        origin: the checkpoint that this one is made from. It is not touched, and its shards must
+            not change meanwhile; its other files and what else its index says are copied along.
+        follow_symlinks: copy files of `origin` that are links to files elsewhere.
         executor: runs one job a shard; None writes one shard after the other.
         progress: called with the name and the bytes of each stored tensor.
 
     Raises:
         CheckpointError, ContainerError, LayoutError, StorageError, UsageError: nothing is left.
     """
-    carry = list(carry)
+    directory = origin.directory if origin and origin.is_directory else None
+    carried = other_files(origin, follow_symlinks=follow_symlinks) if origin else []
     shards = _filled(shards)
     stored = {name: contents.tensors() for name, contents in shards.items()}
     layouts = {f: x for contents in shards.values() for f, x in contents.layouts.items()}
     plain = [name for contents in shards.values() for name in contents.plain]
     raise_problems(surplus(plain, layouts), file=target)
     size = total_bytes(shards)
-    with new_directory(target, source=source) as work:
-        home = Path(source or target)
+    with new_directory(target, source=directory) as work:
+        home = Path(directory or target)
         _write_shards(work, shards, stored, home, executor=executor, progress=progress)
-        for header in sources:
-            check_unchanged(header)
-        for path in carry:
-            copy_file(path, work / path.relative_to(source or path.parent))
+        if origin:
+            for header in origin.shards.values():
+                check_unchanged(header)
+            for path in carried:
+                copy_file(path, work / path.relative_to(origin.directory))
         if list(shards) != [SINGLE_FILE]:
-            weight_map = {t: shard for shard, tensors in stored.items() for t in sorted(tensors)}
-            document = index_document(weight_map, size)
-            if index is not None:
-                document["metadata"] = index.metadata | document["metadata"]
-                document = index.extra | document
+            document = _index(stored, size, origin)
             write_file(work / INDEX_FILE, strict_json.dumps(document).encode())
         write_file(work / CONFIG_FILE, strict_json.dumps(dict(config_json)).encode())
     return size
+
+
+def _index(
+    stored: Mapping[str, Mapping[str, LazyTensor]], size: int, origin: Checkpoint | None
+) -> dict[str, Any]:
+    weight_map = {name: shard for shard, tensors in stored.items() for name in sorted(tensors)}
+    document = index_document(weight_map, size)
+    if origin is None or origin.index is None:
+        return document
+    document["metadata"] = origin.index.metadata | document["metadata"]
+    return origin.index.extra | document
 
 
 def _filled(shards: Mapping[str, ShardContents]) -> Mapping[str, ShardContents]:

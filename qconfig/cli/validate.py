@@ -99,17 +99,15 @@ def _config(path: Path) -> Verdict:
 
 def _checkpoint(path: Path, *, follow_symlinks: bool) -> Verdict:
     from qconfig.checkpoints.checkpoint import open_checkpoint
-    from qconfig.checkpoints.config_json import QUANT_METHOD, stored_config
+    from qconfig.checkpoints.config_json import is_foreign, stored_config
     from qconfig.versioning import registry
 
     checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks)
     notes = list(checkpoint.notes)
-    config = checkpoint.quantization_config
-    method = config.get("quant_method") if isinstance(config, dict) else None
-    if checkpoint.layouts or config is None or method == QUANT_METHOD:
-        stored_config(checkpoint)
+    if is_foreign(checkpoint):
+        notes.append(f"quantized by {checkpoint.quant_method!r}, and not checked here")
     else:
-        notes.append(f"quantized by {method!r}, whose config is not checked here")
+        stored_config(checkpoint)
     written: dict[str, int] = {}
     for layout in checkpoint.layouts.values():
         name = str(registry.entry_of(type(layout)))

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from qconfig.builders.base import builder_of
-from qconfig.engine.plan import Action, Plan, PlanEntry, make_plan
+from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_differences import differences
+from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import model_targets
 from qconfig.errors import BuildError, PlanError, QconfigError, raise_problems
 from qconfig.versioning import Config

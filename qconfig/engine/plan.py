@@ -23,8 +23,6 @@ from qconfig.rules.matcher import RuleSet, rules_of
 from qconfig.rules.tied import split_ties
 from qconfig.versioning import Config, registry
 
-__all__ = ["Action", "Plan", "PlanEntry", "RuleReport", "make_plan"]
-
 
 def make_plan(
     targets: Sequence[Target],

@@ -43,6 +43,8 @@ def model_targets(model: "nn.Module") -> ModelTargets:
     """
     from torch.nn.parameter import is_lazy
 
+    from qconfig.tensors.identity import identity
+
     targets: list[Target] = []
     names_of: dict[tuple[object, ...], list[str]] = {}
     packed: dict[str, str] = {}
@@ -59,21 +61,9 @@ def model_targets(model: "nn.Module") -> ModelTargets:
                 packed[fqn] = type(parameter).__name__
             shape = tuple(parameter.shape)
             targets.append(Target(fqn, shape, DType.parse(parameter.dtype), classes))
-            names_of.setdefault(_identity(parameter), []).append(fqn)
+            names_of.setdefault(identity(parameter), []).append(fqn)
     tied = tuple(tuple(names) for names in names_of.values() if len(names) > 1)
     return ModelTargets(tuple(targets), tied, packed)
-
-
-def _identity(parameter: "nn.Parameter") -> tuple[object, ...]:
-    if parameter.is_meta or not parameter.numel():
-        return (id(parameter),)
-    try:
-        pointer = parameter.data_ptr()
-    except RuntimeError:  # a wrapper subclass has no storage of its own
-        pointer = 0
-    if not pointer:
-        return (id(parameter),)
-    return (pointer, parameter.shape, parameter.stride(), parameter.dtype)
 
 
 def named_targets(tensors: Iterable[tuple[str, tuple[int, ...], DType]]) -> list[Target]:

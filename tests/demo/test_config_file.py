@@ -13,7 +13,8 @@ import pytest
 import qconfig
 from qconfig import PerGroup, PerRow
 from qconfig.codec.dtypes import DType
-from qconfig.engine.plan import Action, Plan, make_plan
+from qconfig.engine.plan import make_plan
+from qconfig.engine.plan_document import Action, Plan
 from qconfig.engine.targets import named_targets
 
 ROOT = Path(__file__).parents[2]

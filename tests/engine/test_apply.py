@@ -11,7 +11,7 @@ import qconfig
 from qconfig import FqnToConfig, Int8WeightOnlyConfig, Rule
 from qconfig.builders import base
 from qconfig.engine.apply import apply_plan
-from qconfig.engine.plan import Action, Plan
+from qconfig.engine.plan_document import Action, Plan
 from qconfig.errors import BuildError, PlanError, QconfigError
 from qconfig.tensors import Int8Tensor
 

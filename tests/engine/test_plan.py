@@ -6,7 +6,8 @@ from qconfig.builders import base
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs import FqnToConfig, Int8WeightOnlyConfig, PerGroup, Rule
-from qconfig.engine.plan import Action, Plan, make_plan
+from qconfig.engine.plan import make_plan
+from qconfig.engine.plan_document import Action, Plan
 from qconfig.errors import DocumentError, DocumentErrors, PlanError, QconfigError, RuleError
 from qconfig.layouts import Int8TensorLayout
 from qconfig.rules.assignment import How

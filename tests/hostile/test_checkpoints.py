@@ -177,9 +177,7 @@ def test_a_foreign_checkpoint_is_refused(tmp_path):
     assert (caught.value.pointer, caught.value.found) == ("/quantization_config", "'gptq'")
     with pytest.raises(CheckpointError, match="not ours"):
         upgrade_checkpoint(source, None, dry_run=True)
-    assert verify_checkpoint(source).notes == (
-        "quantized by 'gptq', whose tensors are not checked here",
-    )
+    assert verify_checkpoint(source).notes == ("quantized by 'gptq', and not checked here",)
 
 
 @pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
