@@ -38,9 +38,11 @@ def plan_checkpoint(
             expected="a checkpoint without quantized tensors and without a quantization config",
             hint="start from the checkpoint it was made from",
         )
-    tensors = checkpoint.plain.items()
-    targets = named_targets((name, t.shape, t.dtype) for name, t in tensors)
-    return make_plan(targets, config, allow_unmatched=allow_unmatched)
+    plain, ties = checkpoint.plain, checkpoint.ties
+    tensors = plain | {alias: plain[name] for alias, name in ties.items()}
+    targets = named_targets((name, t.shape, t.dtype) for name, t in tensors.items())
+    tied = [(name, alias) for alias, name in ties.items()]
+    return make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
 
 
 def quantize_checkpoint(
@@ -76,12 +78,15 @@ def quantize_checkpoint(
         name: ShardContents(metadata=metadata) for name, metadata in checkpoint.metadata.items()
     }
     for entry in plan.entries:
-        contents, tensor = shards[checkpoint.shard_of[entry.fqn]], checkpoint.plain[entry.fqn]
-        if entry.action is Action.QUANTIZE:
-            file = checkpoint.directory / checkpoint.shard_of[entry.fqn]
-            contents.layouts[entry.fqn] = _quantized(plan, entry, tensor, file)
+        name = entry.tied_to or entry.fqn
+        shard, tensor = checkpoint.shard_of[name], checkpoint.plain[name]
+        if entry.tied_to:
+            shards[shard].ties[entry.fqn] = name
+        elif entry.action is Action.QUANTIZE:
+            file = checkpoint.directory / shard
+            shards[shard].layouts[name] = _quantized(plan, entry, tensor, file)
         else:
-            contents.plain[entry.fqn] = tensor
+            shards[shard].plain[name] = tensor
     write_checkpoint(
         target,
         shards,

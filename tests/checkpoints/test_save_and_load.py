@@ -13,7 +13,9 @@ from qconfig import (
     inspect_checkpoint,
     load_checkpoint,
     quantize_,
+    quantize_checkpoint,
     save_checkpoint,
+    verify_checkpoint,
 )
 from qconfig.errors import CheckpointError, QconfigError, UsageError
 from tests.checkpoints.builders import checkpoint_of, v1_layout
@@ -71,6 +73,27 @@ def test_ties_are_stored_once_and_come_back(tmp_path: Path, quantized: bool) -> 
     state_dict = load_checkpoint(tmp_path / "m", model=fresh)
     assert state_dict["0.weight"] is state_dict["2.weight"]
     assert fresh[0].weight is fresh[2].weight
+
+
+def test_ties_survive_quantizing_a_file(tmp_path: Path) -> None:
+    """The further names of a tensor are those of what it becomes, and the plan says so."""
+    save_checkpoint(model(tied=True), tmp_path / "float")
+    plan = quantize_checkpoint(tmp_path / "float", tmp_path / "int8", Int8WeightOnlyConfig())
+    assert {e.fqn: e.tied_to for e in plan.entries if e.tied_to} == {"2.weight": "0.weight"}
+    assert inspect_checkpoint(tmp_path / "int8").ties == {"2.weight": "0.weight"}
+    assert verify_checkpoint(tmp_path / "int8").ok
+    state_dict = load_checkpoint(tmp_path / "int8")
+    assert state_dict["0.weight"] is state_dict["2.weight"]
+
+
+def test_tensors_that_share_codes_only_are_no_tie(tmp_path: Path) -> None:
+    """Two that show the same codes under other dtypes come back as two."""
+    net = model()
+    quantize_(net, Int8WeightOnlyConfig())
+    weight = net[0].weight
+    save_checkpoint({"a": weight, "b": weight.to(torch.float16)}, tmp_path / "m")
+    dtypes = {name: t.dtype for name, t in load_checkpoint(tmp_path / "m").items()}
+    assert dtypes == {"a": torch.float32, "b": torch.float16}
 
 
 def test_shards_are_cut_at_a_size(tmp_path: Path) -> None:
