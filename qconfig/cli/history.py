@@ -4,11 +4,10 @@ from typing import Any
 
 import click
 
-from qconfig.cli.names import complete_name
+from qconfig.cli.names import complete_name, versioned_entry, versioned_names
 from qconfig.cli.output import Output
 from qconfig.cli.verb import verb
-from qconfig.errors import UsageError
-from qconfig.versioning import Kind, Step, registry
+from qconfig.versioning import Step, registry
 
 
 @verb(
@@ -22,7 +21,7 @@ def command(*, name: str | None, output: Output) -> None:
 
     NAME is a registered name; without it all are shown.
     """
-    names = versioned_names() if name is None else [_checked(name)]
+    names = versioned_names() if name is None else [versioned_entry(name).name]
     if output.as_json:
         output.result({"names": [chain(n) for n in names]})
         return
@@ -30,11 +29,6 @@ def command(*, name: str | None, output: Output) -> None:
         if i:
             output.line()
         _show(chain(each), output)
-
-
-def versioned_names() -> list[str]:
-    """Return the names of all configs and layouts."""
-    return list(dict.fromkeys(e.name for e in registry.entries() if e.kind is not Kind.VALUE))
 
 
 def chain(name: str) -> dict[str, Any]:
@@ -49,18 +43,6 @@ def chain(name: str) -> dict[str, Any]:
         ],
         "steps": [_step(s) for s in registry.steps() if s.source.name == name],
     }
-
-
-def _checked(name: str) -> str:
-    entry = registry.get(name)
-    if entry.kind is Kind.VALUE:
-        raise UsageError(
-            f"{name} is a value inside configs and layouts and has no versions of its own",
-            found=name,
-            expected="the name of a config or layout",
-            hint="qconfig history lists them",
-        )
-    return name
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qconfig.cli.kinds import DOCUMENT_SUFFIXES, is_checkpoint
+from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, human_bytes, shape_text
 from qconfig.cli.tables import Column, markdown
 from qconfig.cli.verb import PATH, follow_symlinks, verb
@@ -46,7 +46,10 @@ def command(
     """
     if as_markdown and output.as_json:
         raise UsageError("--markdown and --json exclude each other", hint="choose one")
-    if path.suffix in DOCUMENT_SUFFIXES and path.is_file():
+    from qconfig.checkpoints.inspect import inspect_checkpoint
+    from qconfig.codec.documents import FORMATS
+
+    if path.suffix.lower() in FORMATS and path.is_file():
         raise UsageError(
             "inspect shows checkpoints",
             file=path,
@@ -55,8 +58,6 @@ def command(
         )
     if not is_checkpoint(path) and path.is_file():
         raise UsageError("not a checkpoint", file=path, expected="a file named *.safetensors")
-    from qconfig.checkpoints.inspect import inspect_checkpoint
-
     inspection = inspect_checkpoint(path, follow_symlinks=follow_symlinks)
     if output.as_json:
         result = inspection.to_dict()

@@ -9,8 +9,6 @@ from attrs import frozen
 from qconfig.errors import UnknownNameError, json_pointer
 from qconfig.versioning import Entry, Kind, registry
 
-DOCUMENT_SUFFIXES = (".json", ".yaml", ".yml", ".toml")
-
 
 def is_checkpoint(path: Path) -> bool:
     """Return whether a path is taken for a checkpoint: a directory, or a safetensors file."""

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -32,17 +33,21 @@ class Output:
     quiet: bool
     color: bool | None
 
-    def envelope(self, key: str, content: Any) -> None:
-        """Print `content` as JSON under `key`, in the envelope that all verbs share.
-
-        Everything outside ASCII is escaped, so that no data reaches a terminal as it is.
-        """
-        document = {"qconfig": OUTPUT_VERSION, "command": self.command, key: content}
-        click.echo(json.dumps(document, indent=2, allow_nan=False))
-
     def result(self, content: Any) -> None:
         """Print the result of the verb as JSON."""
-        self.envelope("result", content)
+        click.echo(self._json("result", content))
+
+    def report(self, path: Path, content: Any) -> None:
+        """Write the result of the verb as JSON to a new file.
+
+        Raises:
+            StorageError: the file exists by now or cannot be written.
+        """
+        try:
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                file.write(self._json("result", content) + "\n")
+        except OSError as error:
+            raise StorageError(f"cannot write: {error.strerror}", file=path) from error
 
     def line(self, text: str = "", **style: Any) -> None:
         """Print one line of text to stdout; characters that steer terminals are escaped."""
@@ -79,10 +84,18 @@ class Output:
     def failure(self, error: QconfigError) -> None:
         """Print the error that ended the call: as JSON on stdout, as text on stderr."""
         if self.as_json:
-            self.envelope("error", error.to_dict())
+            click.echo(self._json("error", error.to_dict()))
             return
         for problem in error.problems:
             self.problem(problem, err=True)
+
+    def _json(self, key: str, content: Any) -> str:
+        """Return `content` as JSON under `key`, in the envelope that all verbs share.
+
+        Everything outside ASCII is escaped, so that no data reaches a terminal as it is.
+        """
+        document = {"qconfig": OUTPUT_VERSION, "command": self.command, key: content}
+        return json.dumps(document, indent=2, allow_nan=False)
 
 
 def wants_color(flags: Mapping[str, Any] | None = None) -> bool | None:

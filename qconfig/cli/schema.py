@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from qconfig.cli.names import complete_name
+from qconfig.cli.names import complete_name, versioned_entry
 from qconfig.cli.output import Output
 from qconfig.cli.schema_breaking import command as breaking
 from qconfig.cli.verb import PATH, verb
@@ -24,7 +24,6 @@ def show(*, name: str | None, version: int | None, output: Output) -> None:
 
     Without NAME, the schema that holds every config in every version: the one for editors.
     """
-    from qconfig.versioning import Kind, registry
     from qconfig.versioning.schema import combined_schema, schema_of, schema_text
 
     if name is None:
@@ -32,15 +31,7 @@ def show(*, name: str | None, version: int | None, output: Output) -> None:
             raise UsageError("--version without a name", hint="say which config or layout")
         schema = combined_schema()
     else:
-        entry = registry.get(name, version)
-        if entry.kind is Kind.VALUE:
-            raise UsageError(
-                f"{name} has no schema of its own",
-                found=name,
-                expected="the name of a config or layout",
-                hint="it is part of the schemas that use it",
-            )
-        schema = schema_of(entry)
+        schema = schema_of(versioned_entry(name, version))
     if output.as_json:
         output.result(schema)
     else:

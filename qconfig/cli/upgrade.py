@@ -8,7 +8,6 @@ import click
 from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, counted, human_bytes
 from qconfig.cli.progress import progress, threads
-from qconfig.cli.reports import write_report
 from qconfig.cli.upgrade_config import upgrade_config_file
 from qconfig.cli.verb import PATH, follow_symlinks, jobs, verb
 from qconfig.errors import UsageError
@@ -59,7 +58,7 @@ def command(
     done = _upgrade(source, target, jobs, output, dry_run=dry_run, follow_symlinks=follow_symlinks)
     result = _result(done, source, None if dry_run or not done.needed else target, dry_run=dry_run)
     if report is not None:
-        write_report(report, result)
+        output.report(report, result)
     if output.as_json:
         output.result(result)
     else:

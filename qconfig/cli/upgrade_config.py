@@ -5,7 +5,6 @@ from typing import Any
 
 from qconfig.cli.kinds import Place, configs_in
 from qconfig.cli.output import Output
-from qconfig.cli.reports import write_report
 from qconfig.errors import QconfigError, UsageError
 from qconfig.versioning import registry
 
@@ -46,7 +45,7 @@ def upgrade_config_file(
         "document": _document(config),
     }
     if report is not None:
-        write_report(report, result)
+        output.report(report, result)
     if output.as_json:
         output.result(result)
     else:

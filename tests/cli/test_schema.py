@@ -154,4 +154,4 @@ def test_history_of_a_value():
     """A value has no history of its own."""
     result = call("history", "PerGroup")
     assert result.exit_code == 2
-    assert "no versions of its own" in result.stderr
+    assert "it has no versions and no schema" in result.stderr

@@ -24,6 +24,9 @@ class Form:
     wire: tuple[int, ...]
 
 
+DTYPE = "torch.dtype"
+"""The `_type` of a dtype."""
+
 FORMS: Mapping[str, tuple[Form, ...]] = {
     "FqnToConfig": (Form(1, (1,)),),
     "Int8WeightOnlyConfig": (Form(1, (1,)), Form(2, (1, 2))),

@@ -15,7 +15,7 @@ import attrs
 from qconfig.codec.converter import structure_any
 from qconfig.codec.dtypes import DType
 from qconfig.codec.strict_json import dumps_compact
-from qconfig.dialects.torchao.forms import FIELD_ALIASES, entry_for, name_of
+from qconfig.dialects.torchao.forms import DTYPE, FIELD_ALIASES, entry_for, name_of
 from qconfig.dialects.torchao.wrappers import unwrap
 from qconfig.errors import (
     FieldError,
@@ -28,7 +28,6 @@ from qconfig.errors import (
 )
 from qconfig.versioning import Config, registry
 
-_DTYPE = "torch.dtype"
 _CONFIG_FORM = '{"_type": …, "_version": …, "_data": {…}}'
 
 
@@ -117,23 +116,20 @@ class _Reader:
         return data["_type"]
 
     def _payload(self, data: Mapping[str, Any], name: str) -> dict[str, Any]:
-        payload = data.get("_data", {})
-        if not isinstance(payload, Mapping):
-            raise FieldError(
-                "_data is not an object", pointer="/_data", found=payload, expected="an object"
-            )
-        fields = dict(payload)
+        fields = dict(_object_in(data))
         for old, new in FIELD_ALIASES.get(name, {}).items():
             if old not in fields or new not in fields:
                 continue
-            if fields[old] and fields[new] and _text(fields[old]) != _text(fields[new]):
+            first, second = fields[old], fields[new]
+            # Compared as texts, in which the order of entries counts.
+            if first and second and dumps_compact(first) != dumps_compact(second):
                 raise FieldError(
                     f"{old} and {new} differ",
                     pointer=f"/_data/{old}",
                     expected="one of them, or the same entries in the same order",
                     hint=f"delete {old}",
                 )
-            del fields[new if fields[old] and not fields[new] else old]
+            del fields[new if first and not second else old]
         return fields
 
     def _fields(
@@ -188,7 +184,6 @@ class _Reader:
         names = {_wire_name(option): option for option in options if isinstance(option, type)}
         name = self._type(value)
         kind = names.get(name) if isinstance(name, str) else None
-        payload = value.get("_data", {})
         if kind is None:
             raise UnknownNameError(
                 "unknown type",
@@ -204,6 +199,7 @@ class _Reader:
         self._envelopes.add(ours)
         self._places[f"{ours}/type"] = f"{theirs}/_type"
         if issubclass(kind, Enum):
+            payload = value.get("_data")
             members = {m.value if kind is DType else m.name: m.value for m in kind}
             if not isinstance(payload, str) or payload not in members:
                 raise UnknownNameError(
@@ -214,11 +210,16 @@ class _Reader:
                     hint=nearest(str(payload), members),
                 )
             return members[payload]
-        if not isinstance(payload, Mapping):
-            raise FieldError(
-                "_data is not an object", pointer="/_data", found=payload, expected="an object"
-            )
-        return {"type": name} | self._fields(kind, payload, ours, f"{theirs}/_data", {})
+        return {"type": name} | self._fields(kind, _object_in(value), ours, f"{theirs}/_data", {})
+
+
+def _object_in(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    payload = envelope.get("_data", {})
+    if not isinstance(payload, Mapping):
+        raise FieldError(
+            "_data is not an object", pointer="/_data", found=payload, expected="an object"
+        )
+    return payload
 
 
 def _version(data: Mapping[str, Any], payload: Mapping[str, Any]) -> Any:
@@ -250,10 +251,5 @@ def _options(kind: Any) -> tuple[Any, ...]:
 @cache
 def _wire_name(kind: type) -> str:
     if kind is DType:
-        return _DTYPE
+        return DTYPE
     return registry.entry_of(kind).name if registry.has(kind) else kind.__name__
-
-
-def _text(value: Any) -> str:
-    """Return a text that is the same only for the same entries in the same order."""
-    return dumps_compact(value)

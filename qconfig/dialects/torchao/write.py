@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 
 from qconfig.codec.dtypes import DType
-from qconfig.dialects.torchao.forms import FIELD_ALIASES, FORMS
+from qconfig.dialects.torchao.forms import DTYPE, FIELD_ALIASES, FORMS
 from qconfig.errors import MigrationError, QconfigError, json_pointer
 from qconfig.versioning import Config, registry
 
@@ -40,7 +40,7 @@ def _encoded(value: Any, pointer: str) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, DType):
-        return {"_type": "torch.dtype", "_data": value.value}
+        return {"_type": DTYPE, "_data": value.value}
     if isinstance(value, Enum):
         return {"_type": type(value).__name__, "_data": value.name}
     if isinstance(value, tuple):
@@ -55,8 +55,7 @@ def _encoded_class(value: Any, pointer: str) -> dict[str, Any]:
         try:
             return to_envelope(value)
         except QconfigError as error:
-            error.at(pointer_prefix=f"/{pointer}")
-            raise
+            raise error.at(pointer_prefix=f"/{pointer}") from None
     if not registry.has(type(value)):
         raise MigrationError("torchao's JSON cannot hold this", pointer=f"/{pointer}", found=value)
     data = {
