@@ -4,6 +4,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import with_config
@@ -21,7 +23,7 @@ from qconfig.versioning import Config, Layout
 def plan_checkpoint(
     checkpoint: Checkpoint, config: Config, *, allow_unmatched: bool = False
 ) -> Plan:
-    """Return the plan for a checkpoint that is not quantized yet.
+    """Return the plan for a checkpoint that is not quantized yet; its notes become the plan's.
 
     Module classes are inferred from names and ranks, see `qconfig.engine.targets.inferred_class`.
 
@@ -42,7 +44,8 @@ def plan_checkpoint(
     tensors = plain | {alias: plain[name] for alias, name in ties.items()}
     targets = named_targets((name, t.shape, t.dtype) for name, t in tensors.items())
     tied = [(name, alias) for alias, name in ties.items()]
-    return make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
+    plan = make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
+    return evolve(plan, notes=(*checkpoint.notes, *plan.notes))
 
 
 def quantize_checkpoint(
@@ -66,7 +69,7 @@ def quantize_checkpoint(
         config: an `FqnToConfig`, or one config for every Linear.
         allow_unmatched: accept rules that match nothing.
         executor: runs one job a shard, in threads; None takes one shard after the other.
-        progress: called with the name and the bytes of each tensor that was written.
+        progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
 
     Raises:

@@ -40,7 +40,7 @@ def save_checkpoint(
         config: the config it was quantized with; it goes into config.json.
         config_json: other content of config.json.
         max_shard_bytes: size at which a new shard begins; one tensor is never split.
-        progress: called with the name and the bytes of each stored tensor.
+        progress: called with the name and the bytes of each stored tensor, and the bytes of all.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent.

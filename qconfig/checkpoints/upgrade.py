@@ -96,7 +96,7 @@ def upgrade_checkpoint(
         target: the directory to make; None only for a dry run.
         dry_run: report only.
         executor: runs one job a shard, in threads; None takes one shard after the other.
-        progress: called with the name and the bytes of each stored tensor.
+        progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
 
     Raises:

@@ -17,7 +17,8 @@ from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import QconfigError, raise_problems
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int, int], None]
+"""Called with the name and the bytes of a tensor that is stored now, and the bytes of all."""
 
 
 def write_checkpoint(
@@ -40,7 +41,7 @@ def write_checkpoint(
             not change meanwhile; its other files and what else its index says are copied along.
         follow_symlinks: copy files of `origin` that are links to files elsewhere.
         executor: runs one job a shard; None writes one shard after the other.
-        progress: called with the name and the bytes of each stored tensor.
+        progress: called after each stored tensor, see `Progress`.
 
     Raises:
         CheckpointError, ContainerError, LayoutError, StorageError, UsageError: nothing is left.
@@ -55,7 +56,8 @@ def write_checkpoint(
     size = total_bytes(shards)
     with new_directory(target, source=directory) as work:
         home = Path(directory or target)
-        _write_shards(work, shards, stored, home, executor=executor, progress=progress)
+        report = None if progress is None else _with_total(progress, size)
+        _write_shards(work, shards, stored, home, executor=executor, report=report)
         if origin:
             for header in origin.shards.values():
                 check_unchanged(header)
@@ -79,6 +81,10 @@ def _index(
     return origin.index.extra | document
 
 
+def _with_total(progress: Progress, total: int) -> Callable[[str, int], None]:
+    return lambda name, count: progress(name, count, total)
+
+
 def _filled(shards: Mapping[str, ShardContents]) -> Mapping[str, ShardContents]:
     """Drop shards whose tensors have all gone to others: no index would name them."""
     filled = {name: x for name, x in shards.items() if x.plain or x.layouts}
@@ -92,12 +98,12 @@ def _write_shards(
     home: Path,
     *,
     executor: Executor | None,
-    progress: Progress | None,
+    report: Callable[[str, int], None] | None,
 ) -> None:
     def write(name: str) -> None:
         metadata = shards[name].header_metadata()
         try:
-            write_safetensors(work / name, stored[name], metadata, progress=progress)
+            write_safetensors(work / name, stored[name], metadata, progress=report)
         except QconfigError as error:
             raise error.at(file=home / name) from None
 

@@ -54,7 +54,7 @@ def command(
         output.result(plan.to_dict())
         return
     show_plan(plan, output, everything=everything)
-    output.notes((*checkpoint.notes, *plan.notes))
+    output.notes(plan.notes)
 
 
 def show_plan(plan: "Plan", output: Output, *, everything: bool) -> None:

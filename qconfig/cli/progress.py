@@ -10,14 +10,14 @@ from time import monotonic
 from qconfig.cli.interrupts import remembered_interrupts
 from qconfig.cli.output import Output, human_bytes
 
-Progress = Callable[[str, int], None]
+Progress = Callable[[str, int, int], None]
 
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def progress(output: Output, title: str, total: int) -> Iterator[Progress]:
-    """Yield what the library calls with the name and the bytes of each finished tensor.
+def progress(output: Output, title: str) -> Iterator[Progress]:
+    """Yield what the library calls with name and bytes of each finished tensor, and all bytes.
 
     After Ctrl-C that call raises KeyboardInterrupt, in every thread: work ends with the tensor that
     is being written, not with its shard.
@@ -25,30 +25,29 @@ def progress(output: Output, title: str, total: int) -> Iterator[Progress]:
     Args:
         output: a quiet one shows no progress.
         title: what is going on, in one word.
-        total: bytes in all.
     """
-    with remembered_interrupts() as check, _shown(output, title, total) as show:
+    with remembered_interrupts() as check, _shown(output, title) as show:
 
-        def report(name: str, count: int) -> None:
+        def report(name: str, count: int, total: int) -> None:
             check()
-            show(name, count)
+            show(name, count, total)
 
         yield report
 
 
 @contextmanager
-def _shown(output: Output, title: str, total: int) -> Iterator[Progress]:
+def _shown(output: Output, title: str) -> Iterator[Progress]:
     if output.quiet:
         yield lambda *_: None
     elif sys.stderr.isatty():
-        with _bar(output, title, total) as report:
+        with _bar(output, title) as report:
             yield report
     else:
-        yield lines(output.note, title, total)
+        yield lines(output.note, title)
 
 
 @contextmanager
-def _bar(output: Output, title: str, total: int) -> Iterator[Progress]:
+def _bar(output: Output, title: str) -> Iterator[Progress]:
     from rich import progress as rich_progress
     from rich.console import Console
 
@@ -61,15 +60,12 @@ def _bar(output: Output, title: str, total: int) -> Iterator[Progress]:
     )
     console = Console(stderr=True, no_color=output.color is False)
     with rich_progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda _, count: bar.advance(task, count)
+        task = bar.add_task(title, total=None)
+        yield lambda _, count, total: bar.update(task, advance=count, total=total)
 
 
 def lines(
-    note: Callable[[str], None],
-    title: str,
-    total: int,
-    clock: Callable[[], float] = monotonic,
+    note: Callable[[str], None], title: str, clock: Callable[[], float] = monotonic
 ) -> Progress:
     """Return a callback that notes bytes and rate, at most once in ten seconds.
 
@@ -78,7 +74,7 @@ def lines(
     lock, begin = Lock(), clock()
     done, last = 0, begin
 
-    def report(_: str, count: int) -> None:
+    def report(_: str, count: int, total: int) -> None:
         nonlocal done, last
         with lock:
             done, now = done + count, clock()

@@ -45,15 +45,10 @@ def command(
     it are in memory at a time, per job. See first what would be done with qconfig plan.
     """
     from qconfig.api import load_config
-    from qconfig.checkpoints.checkpoint import open_checkpoint
-    from qconfig.checkpoints.quantize import plan_checkpoint, quantize_checkpoint
+    from qconfig.checkpoints.quantize import quantize_checkpoint
 
     config = load_config(config_file)
-    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
-    # Made again below; here it is for the number of bytes.
-    expected = plan_checkpoint(checkpoint, config, allow_unmatched=allow_unmatched)
-    total = expected.totals["bytes_after"]
-    with threads(jobs) as executor, progress(output, "quantize", total) as report:
+    with threads(jobs) as executor, progress(output, "quantize") as report:
         plan = quantize_checkpoint(
             source,
             target,
@@ -69,4 +64,4 @@ def command(
     else:
         output.line(totals(plan))
         output.line(f"written to {target}")
-    output.notes((*checkpoint.notes, *plan.notes))
+    output.notes(plan.notes)

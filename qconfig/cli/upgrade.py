@@ -77,11 +77,9 @@ def _upgrade(
 ) -> "UpgradeReport":
     from qconfig.checkpoints.upgrade import upgrade_checkpoint
 
-    expected = upgrade_checkpoint(source, None, dry_run=True, follow_symlinks=follow_symlinks)
-    if dry_run or not expected.needed:
-        return expected
-    total = expected.copied_bytes + expected.computed_bytes
-    with threads(count) as executor, progress(output, "upgrade", total) as report:
+    if dry_run:
+        return upgrade_checkpoint(source, None, dry_run=True, follow_symlinks=follow_symlinks)
+    with threads(count) as executor, progress(output, "upgrade") as report:
         return upgrade_checkpoint(
             source,
             target,

@@ -259,7 +259,7 @@ def test_a_source_that_is_replaced_meanwhile_is_told(tmp_path: Path) -> None:
     source = float_checkpoint(tmp_path / "float")
     shard = source / "model.safetensors"
 
-    def replace(name: str, size: int) -> None:
+    def replace(*_: object) -> None:
         raw = shard.read_bytes()
         shard.unlink()
         shard.write_bytes(raw[:-4] + b"\0\0\0\0")
