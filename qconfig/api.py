@@ -66,7 +66,8 @@ def load_config(path: Path | str) -> Config:
     """Return the config in a JSON, YAML or TOML file, brought to its current version.
 
     Raises:
-        StorageError: the file cannot be read.
+        UsageError: the file's name says neither JSON nor YAML nor TOML.
+        StorageError, ContainerError: the file cannot be read, is no regular file, or too large.
         DocumentError, RuleError: everything that is wrong with it.
     """
     from qconfig.codec.documents import load_document
@@ -85,6 +86,7 @@ def dump_config(config: Config, path: Path | str | None = None) -> str:
     The file is replaced at once: a reader sees the old or the new text.
 
     Raises:
+        UsageError: something else than a config.
         StorageError: the file cannot be written.
     """
     from qconfig.codec.documents import replace_text
@@ -128,6 +130,8 @@ def plan(
         allow_unmatched: accept rules that match nothing.
 
     Raises:
+        QconfigError: the checkpoint cannot be opened, or is quantized already.
+        RuleError: a pattern that cannot be used.
         PlanError: rules and model do not fit together; all problems at once.
     """
     if isinstance(model, str | Path):

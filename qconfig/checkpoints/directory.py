@@ -84,7 +84,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Bring the entries of a directory to the disk."""
+    """Bring the entries of a directory to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -77,9 +77,20 @@ def quantize_checkpoint(
     """
     checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
     plan = plan_checkpoint(checkpoint, config, allow_unmatched=allow_unmatched)
-    shards = {
-        name: ShardContents(metadata=metadata) for name, metadata in checkpoint.metadata.items()
-    }
+    write_checkpoint(
+        target,
+        _shards(checkpoint, plan),
+        with_config(checkpoint.config_json, config),
+        origin=checkpoint,
+        follow_symlinks=follow_symlinks,
+        executor=executor,
+        progress=progress,
+    )
+    return plan
+
+
+def _shards(checkpoint: Checkpoint, plan: Plan) -> dict[str, ShardContents]:
+    shards = {n: ShardContents(metadata=metadata) for n, metadata in checkpoint.metadata.items()}
     for entry in plan.entries:
         name = entry.tied_to or entry.fqn
         shard, tensor = checkpoint.shard_of[name], checkpoint.plain[name]
@@ -90,16 +101,7 @@ def quantize_checkpoint(
             shards[shard].layouts[name] = _quantized(plan, entry, tensor, file)
         else:
             shards[shard].plain[name] = tensor
-    write_checkpoint(
-        target,
-        shards,
-        with_config(checkpoint.config_json, config),
-        origin=checkpoint,
-        follow_symlinks=follow_symlinks,
-        executor=executor,
-        progress=progress,
-    )
-    return plan
+    return shards
 
 
 def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor, file: Path) -> Layout:

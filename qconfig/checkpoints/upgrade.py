@@ -52,6 +52,7 @@ class UpgradeReport:
         config_after: the same in its current version, or None.
         copied_bytes: bytes of tensors that are copied as they are.
         computed_bytes: bytes of tensors that a step has to compute.
+        notes: what is odd about the checkpoint but harmless.
     """
 
     tensors: tuple[TensorUpgrade, ...]
@@ -59,6 +60,7 @@ class UpgradeReport:
     config_after: Any
     copied_bytes: int
     computed_bytes: int
+    notes: tuple[str, ...]
 
     @property
     def needed(self) -> bool:
@@ -73,6 +75,7 @@ class UpgradeReport:
             "config_after": self.config_after,
             "copied_bytes": self.copied_bytes,
             "computed_bytes": self.computed_bytes,
+            "notes": list(self.notes),
             "tensors": [t.to_dict() for t in self.tensors],
         }
 
@@ -163,4 +166,5 @@ def _report(
         config_json.get(CONFIG_KEY),
         sum(nbytes(v) for v in values if v.source is not None),
         sum(nbytes(v) for v in values if v.source is None),
+        checkpoint.notes,
     )

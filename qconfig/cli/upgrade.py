@@ -63,6 +63,7 @@ def command(
         output.result(result)
     else:
         _show(done, result, output)
+    output.notes(done.notes)
     return 1 if dry_run and done.needed else 0
 
 

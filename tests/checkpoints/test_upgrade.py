@@ -75,6 +75,15 @@ def test_other_keys_of_config_json_are_carried(old: Path, tmp_path: Path) -> Non
     assert json.loads((tmp_path / "new/config.json").read_text())["model_type"] == "tiny"
 
 
+def test_what_is_odd_is_noted(old: Path, tmp_path: Path) -> None:
+    """A file that belongs to no index is carried along, and the report says that it is there."""
+    (old / "stray.safetensors").write_bytes((old / "model.safetensors").read_bytes())
+    report = upgrade_checkpoint(old, tmp_path / "new")
+    assert report.notes == ("stray.safetensors is not in the index",)
+    assert report.to_dict()["notes"] == list(report.notes)
+    assert (tmp_path / "new" / "stray.safetensors").is_file()
+
+
 def test_other_files_are_carried(old: Path, tmp_path: Path) -> None:
     """Files that are no part of the checkpoint lie in the new directory with the same bytes."""
     (old / "sub").mkdir()
