@@ -65,12 +65,19 @@ def upgraded_bytes(checkpoint: Path) -> bytes:
         return (Path(folder) / "new" / checkpoint.name).read_bytes()
 
 
+def is_superseded(file: Path) -> bool:
+    """Say if the upgraded checkpoint has an older layout, and leads where the file leads."""
+    written = file.with_suffix(".upgraded.safetensors")
+    today = upgraded_bytes(written)
+    return written.read_bytes() != today == upgraded_bytes(file)
+
+
 def golden_checkpoints(cases: Iterable[Path]) -> Iterator[tuple[Path, bytes]]:
-    """Yield the checkpoint files that are missing beside golden documents of layouts."""
+    """Yield the checkpoint files that are missing beside golden documents, or superseded."""
     for case in cases:
         file = case.with_suffix(".safetensors")
         if not file.exists():
             yield file, checkpoint_bytes(case)
         upgraded = case.with_suffix(".upgraded.safetensors")
-        if not upgraded.exists():
+        if not upgraded.exists() or is_superseded(file):
             yield upgraded, upgraded_bytes(file)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-from attrs import evolve
+from attrs import NOTHING, evolve, fields
 
 from qconfig.builders.base import Builder, builders
 from qconfig.codec.dtypes import DType
@@ -36,7 +36,7 @@ def conformance(
         Named checks; each is called without arguments and raises ConformanceFailure.
 
     Raises:
-        UsageError: the builder is not registered.
+        UsageError: the builder is not registered, or a class has fields without a default.
     """
     config = _config_of(subject)
     base = Subject(config, shape, module_class=module_class, compile_backend=compile_backend)
@@ -53,13 +53,29 @@ def _config_of(subject: Config | type[Config] | Builder) -> Config:
     if isinstance(subject, Config):
         return subject
     if isinstance(subject, type):
-        return subject()
+        return _default(subject)
     for config_class, builder in builders().items():
         if builder is subject or type(builder) is type(subject):
-            config: Config = config_class()
-            return config
+            return _default(config_class)
     raise UsageError(
         "the builder is not registered",
         found=type(subject).__name__,
         expected="a class under register_builder",
     )
+
+
+def _default(config_class: type[Config]) -> Config:
+    required = required_fields(config_class)
+    if required:
+        raise UsageError(
+            f"{config_class.__name__} has fields without a default",
+            found=", ".join(required),
+            expected="a config",
+            hint=f"give a {config_class.__name__} instead of its class or builder",
+        )
+    return config_class()
+
+
+def required_fields(config_class: type[Any]) -> list[str]:
+    """Return the names of the fields that have no default."""
+    return [field.name for field in fields(config_class) if field.default is NOTHING]

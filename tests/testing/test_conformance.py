@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from attrs import frozen
 
 from qconfig.builders.base import builder_of, builders
 from qconfig.configs import Int8WeightOnlyConfig, PerGroup, PerTensor
@@ -17,10 +18,12 @@ from qconfig.testing import (
     linear_checks,
     refusal_checks,
 )
+from qconfig.testing.conformance import required_fields
+from qconfig.versioning import Config, attribute
 
 VARIANTS = [Int8WeightOnlyConfig(PerGroup(16)), Int8WeightOnlyConfig(PerTensor())]
 CHECKS = [
-    *(check for config_class in builders() for check in conformance(config_class)),
+    *(check for c in builders() if not required_fields(c) for check in conformance(c)),
     *(check for config in VARIANTS for check in conformance(config, dtypes=("float16",))),
 ]
 
@@ -29,6 +32,26 @@ CHECKS = [
 def test_builders_conform(check):
     """Every registered builder keeps every promise of the kit."""
     check()
+
+
+def test_every_builder_is_checked():
+    """A config that has no default values stands among the variants."""
+    missing = {c for c in builders() if required_fields(c)} - {type(v) for v in VARIANTS}
+    assert not missing, "add a config of each to VARIANTS"
+
+
+def test_a_class_without_default_values_is_refused():
+    """Where a field has no default, the kit needs a config and says so."""
+
+    @frozen
+    class Groups(Config):
+        """A config with a required field."""
+
+        size: int = attribute("Elements in a group.")
+
+    with pytest.raises(UsageError, match="Groups has fields without a default") as caught:
+        conformance(Groups)
+    assert caught.value.hint == "give a Groups instead of its class or builder"
 
 
 def test_subject_may_be_config_class_or_builder():

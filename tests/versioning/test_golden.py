@@ -10,7 +10,7 @@ from qconfig.codec.converter import structure_any, unstructure
 from qconfig.versioning import registry
 from qconfig.versioning.released import COMMAND
 from qconfig.versioning.schema import schema_of
-from tests.regenerate import golden_cases, upgraded_text
+from tests.regenerate import golden_cases, is_superseded, upgraded_text
 from tests.strategies import documented_entries
 
 ENTRIES = documented_entries()
@@ -58,3 +58,22 @@ def test_upgraded_document_is_canonical(entry, case):
     text = case.with_suffix(".upgraded.json").read_text("utf-8")
     value = structure_any(strict_json.loads(text), entry.kind)
     assert strict_json.dumps(unstructure(value)) == text
+
+
+@pytest.mark.parametrize(
+    ("upgraded", "superseded"),
+    [
+        ({"version": 2, "group_size": 32}, True),
+        ({"version": 2, "group_size": 64}, False),
+        ({"version": 3, "granularity": {"type": "PerGroup", "group_size": 64}}, False),
+        ({"version": 3, "granularity": {"group_size": 32, "type": "PerGroup"}}, False),
+    ],
+    ids=["older", "older and other", "other", "of today"],
+)
+def test_upgraded_documents_of_older_versions_are_written_anew(tmp_path, upgraded, superseded):
+    """Only where a version was raised, and only if nothing else changes."""
+    name = "Int8WeightOnlyConfig"
+    case = tmp_path / "case.json"
+    case.write_text(json.dumps({"type": name, "version": 1, "group_size": 32}))
+    case.with_suffix(".upgraded.json").write_text(json.dumps({"type": name, **upgraded}))
+    assert is_superseded(case, registry.get(name, 1)) is superseded
