@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -118,4 +119,6 @@ def main() -> None:
         # A terminal that cannot show a character gets its escape instead of a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    # torch warns when it is imported where numpy is not installed; nothing here needs it.
+    warnings.filterwarnings("ignore", "Failed to initialize NumPy", UserWarning)
     cli.main()

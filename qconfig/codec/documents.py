@@ -37,6 +37,8 @@ def load_document(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Any:
     path = Path(path)
     name = FORMATS.get(path.suffix.lower())
     if name is None:
+        if not os.path.exists(path):  # noqa: PTH110 - False where a Path's own raises
+            raise StorageError("no such file or directory", file=path)
         raise UsageError(
             "unknown kind of document",
             file=path,

@@ -129,7 +129,7 @@ def check_unmatched(
             else:
                 problems.append(_does_nothing(i, rule, message, None))
     if rules.default is not None and not _default_served(assignment, treatments):
-        notes.append(f"the default {rules.default} reaches nothing that it can serve")
+        notes.append("the default reaches nothing that it can serve")
     return problems, notes
 
 

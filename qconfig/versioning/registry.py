@@ -279,7 +279,13 @@ class Registry:
             UnknownNameError: the class is not registered.
         """
         if not self.has(cls):
-            raise UnknownNameError("class is not registered", found=getattr(cls, "__name__", cls))
+            raise UnknownNameError(
+                "class is not registered",
+                found=getattr(cls, "__name__", cls),
+                hint="load_config and config_from_dict make a config of a document"
+                if cls in (dict, str)
+                else None,
+            )
         return self._by_class[cls]
 
     def has(self, cls: Any) -> bool:

@@ -118,3 +118,24 @@ def test_a_closed_pipe_is_quiet():
     finally:
         os.close(writer)
     assert (run.returncode, run.stderr) == (141, "")
+
+
+def test_without_the_extra():
+    """Where click is not installed, the command says what to install."""
+    code = "import sys; sys.modules['click'] = None; from qconfig.cli import run; run()"
+    run = in_process("--version", code=code)
+    assert run.returncode == 2
+    assert run.stderr == "error: the command needs the extra cli: pip install 'qconfig[cli]'\n"
+
+
+def test_with_the_extra():
+    """The command that is installed is the one that is tested."""
+    run = in_process("--version", code="from qconfig.cli import run; run()")
+    assert (run.returncode, run.stdout[:8]) == (0, "qconfig ")
+
+
+def test_nothing_there():
+    """What is not there is 5, whatever it would have been."""
+    result = call("validate", "nowhere")
+    assert result.exit_code == 5
+    assert "nowhere: no such file or directory" in result.output

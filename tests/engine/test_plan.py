@@ -237,7 +237,7 @@ def test_shadowed_rule_is_noted():
 def test_idle_default_is_noted():
     """A default that serves nothing is noted."""
     plan = make_plan([one("emb", 8, 8, cls="Embedding")], W8)
-    assert plan.notes == ("the default default reaches nothing that it can serve",)
+    assert plan.notes == ("the default reaches nothing that it can serve",)
 
 
 def test_config_that_does_not_fit():
@@ -372,6 +372,14 @@ def test_unregistered_config():
 
     with pytest.raises(DocumentError, match="class is not registered"):
         make_plan(MODEL, Mine())
+
+
+@pytest.mark.parametrize("config", [{"type": "Int8WeightOnlyConfig", "version": 3}, "quant.json"])
+def test_document_in_place_of_a_config(config):
+    """A document or a path is refused with what makes a config of it."""
+    with pytest.raises(DocumentError, match="class is not registered") as caught:
+        make_plan(MODEL, config)
+    assert "load_config" in caught.value.hint
 
 
 def test_many_problems():
