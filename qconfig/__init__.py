@@ -7,6 +7,7 @@ knows them; where it is imported later, naming `qconfig.Int8Tensor` once does th
 
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from qconfig import catalog
@@ -142,6 +143,8 @@ if "torch" in sys.modules:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("qconfig")
     module = _HOME_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -151,4 +154,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

@@ -5,11 +5,11 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
 from qconfig.codec.dtypes import DType
-from qconfig.codec.layout_values import layout_nbytes
+from qconfig.codec.layout_values import counted, layout_nbytes
 from qconfig.codec.tensor_values import nbytes
 from qconfig.errors import QconfigError
 from qconfig.versioning import Layout, registry
@@ -52,9 +52,9 @@ class Inspection:
 
     path: str
     shards: dict[str, int]
-    tensors: tuple[TensorSummary, ...]
-    quantization_config: Any
-    ties: dict[str, str]
+    tensors: tuple[TensorSummary, ...] = field(repr=counted)
+    quantization_config: Any = field(repr=False)
+    ties: dict[str, str] = field(repr=counted)
     notes: tuple[str, ...]
 
     @property

@@ -4,12 +4,13 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.codec.layout_values import counted
 from qconfig.codec.tensor_values import nbytes
 from qconfig.errors import QconfigError, UsageError
 from qconfig.versioning import Entry, Layout, Step, registry
@@ -55,9 +56,9 @@ class UpgradeReport:
         notes: what is odd about the checkpoint but harmless.
     """
 
-    tensors: tuple[TensorUpgrade, ...]
-    config_before: Any
-    config_after: Any
+    tensors: tuple[TensorUpgrade, ...] = field(repr=counted)
+    config_before: Any = field(repr=False)
+    config_after: Any = field(repr=False)
     copied_bytes: int
     computed_bytes: int
     notes: tuple[str, ...]

@@ -1,5 +1,6 @@
 """The tensors in a layout's fields: which are there, wrapped for steps, loaded for use."""
 
+from collections.abc import Sized
 from typing import Any, TypeVar
 
 import attrs
@@ -8,6 +9,11 @@ from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.versioning import Layout, tensor_fields
 
 L = TypeVar("L", bound=Layout)
+
+
+def counted(values: Sized) -> str:
+    """Return how many there are: the repr of a field that would fill the screen."""
+    return f"<{len(values)}>"
 
 
 def present_fields(layout: Layout) -> list[str]:

@@ -7,11 +7,12 @@ from math import prod
 from typing import Any, ClassVar, Self
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 from cattrs import Converter
 
 from qconfig.codec.converter import make_converter, unstructure
 from qconfig.codec.dtypes import DType
+from qconfig.codec.layout_values import counted
 from qconfig.codec.structure_hooks import Hook, collect
 from qconfig.errors import (
     FieldError,
@@ -112,10 +113,19 @@ class Plan:
 
     derived: ClassVar[tuple[str, ...]] = ("totals",)
 
-    entries: tuple[PlanEntry, ...]
-    rules: tuple[RuleReport, ...]
+    entries: tuple[PlanEntry, ...] = field(repr=counted)
+    rules: tuple[RuleReport, ...] = field(repr=counted)
     notes: tuple[str, ...]
     configs: dict[str, Config]
+
+    def __str__(self) -> str:
+        """Return how much is quantized, and how large it will be, in one line."""
+        totals = self.totals
+        return (
+            f"{totals['quantize']} of {totals['parameters']} tensors quantized, "
+            f"{totals['bytes_before']:,} -> {totals['bytes_after']:,} bytes, "
+            f"{totals['bits_per_weight']} bits/weight"
+        )
 
     @property
     def totals(self) -> dict[str, Any]:
