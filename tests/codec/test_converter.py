@@ -1,23 +1,18 @@
 """Strict in, canonical out: what structures, what does not, and what the errors say."""
 
 import copy
-import json
 import time
 from enum import StrEnum
 from typing import Literal
 
 import pytest
-from attrs import frozen
 
 from qconfig.codec.converter import (
-    make_converter,
     structure_any,
     structure_as_written,
-    unstructure,
 )
 from qconfig.codec.dtypes import DType
-from qconfig.codec.tensor_values import TensorSpec
-from qconfig.configs import FqnToConfig, Int8WeightOnlyConfig, PerGroup, PerRow, Precedence, Rule
+from qconfig.configs import Int8WeightOnlyConfig, PerGroup
 from qconfig.errors import (
     DocumentErrors,
     FieldError,
@@ -26,9 +21,9 @@ from qconfig.errors import (
     UnknownFieldError,
     UnknownNameError,
 )
-from qconfig.layouts import Int8TensorLayout
 from qconfig.migrations.int8_weight_only_config import Int8WeightOnlyConfigV1
 from qconfig.versioning import Kind
+from tests.codec.converter_samples import CONVERTER, int8
 
 
 class Color(StrEnum):
@@ -38,7 +33,6 @@ class Color(StrEnum):
     GREEN = "green"
 
 
-CONVERTER = make_converter()
 ACCEPTED = [
     (bool, True, True),
     (int, 32, 32),
@@ -54,6 +48,8 @@ ACCEPTED = [
     (dict[str, int], {"a": 1}, {"a": 1}),
     (int | None, None, None),
 ]
+
+
 REFUSED = [
     (bool, 1),
     (bool, "true"),
@@ -102,11 +98,6 @@ def test_value_is_not_coerced(kind, data):
     """A value of another JSON type is an error of ours: "32" is not 32, true is not 1."""
     with pytest.raises(QconfigError):
         CONVERTER.structure(data, kind)
-
-
-def int8(**fields):
-    """Return a document of the current int8 config."""
-    return {"type": "Int8WeightOnlyConfig", "version": 3, **fields}
 
 
 def test_upgrade_happens_on_the_way_in():
@@ -396,113 +387,3 @@ def test_record_of_a_stored_tensor(record):
     with pytest.raises(QconfigError) as caught:
         structure_any(document, Kind.LAYOUT)
     assert caught.value.pointer.startswith("/qdata")
-
-
-def test_canonical_form():
-    """Type and version come first, every default is written out, tuples become arrays."""
-    config = FqnToConfig(
-        configs={"a": Int8WeightOnlyConfig()},
-        rules=(Rule("x", "a"),),
-        precedence=Precedence.PARAMETERS_FIRST,
-    )
-    assert json.dumps(unstructure(config)) == (
-        '{"type": "FqnToConfig", "version": 2, "configs": {"a": {"type": "Int8WeightOnlyConfig", '
-        '"version": 3, "granularity": {"type": "PerRow", "dim": -1}, "set_inductor_config": true}}'
-        ', "rules": [{"match": "x", "use": "a", "modules": [], "optional": false}], '
-        '"default": null, "default_modules": ["Linear"], "precedence": "parameters_first", '
-        '"fused": []}'
-    )
-
-
-def test_canonical_form_of_a_layout():
-    """A tensor of a layout is written as its dtype and shape."""
-    layout = Int8TensorLayout(
-        TensorSpec(DType.INT8, (2, 4)),
-        TensorSpec(DType.FLOAT32, (2, 1)),
-        (1, 4),
-        DType.BFLOAT16,
-    )
-    document = unstructure(layout)
-    assert document["qdata"] == {"dtype": "int8", "shape": [2, 4]}
-    assert document["zero_point"] is None
-    assert document["dtype"] == "bfloat16"
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), object(), {1, 2}, b"bytes"])
-def test_value_without_a_place(value):
-    """What JSON has no word for is refused on the way out."""
-    with pytest.raises(FieldError, match="value has no place in a document"):
-        unstructure(value)
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (
-            lambda: PerGroup("32"),
-            "/group_size: group_size has a wrong type\n  found: '32'\n  expected: int",
-        ),
-        (
-            lambda: PerRow(dim=True),
-            "/dim: dim has a wrong type\n  found: True\n  expected: int",
-        ),
-        (
-            lambda: Int8WeightOnlyConfig(granularity="per_row"),
-            (
-                "/granularity: granularity has a wrong type\n  found: 'per_row'\n"
-                "  expected: PerTensor or PerRow or PerAxis or PerGroup"
-            ),
-        ),
-        (
-            lambda: FqnToConfig(precedence="declared"),
-            (
-                "/precedence: precedence has a wrong type\n  found: 'declared'\n"
-                "  expected: one of Precedence.DECLARED, Precedence.PARAMETERS_FIRST"
-            ),
-        ),
-        (
-            lambda: FqnToConfig(configs={"a": 8}),
-            (
-                "/configs: configs has a wrong type\n  found: {'a': 8}\n"
-                "  expected: dict[str, qconfig.versioning.registry.Config]"
-            ),
-        ),
-    ],
-)
-def test_constructor_checks_types(make, text):
-    """A value of a wrong type is refused in Python too, so that what exists can be written."""
-    with pytest.raises(FieldError) as caught:
-        make()
-    assert str(caught.value) == text
-
-
-def test_lists_become_tuples():
-    """Python callers may pass lists; the object is the one that a document gives."""
-    config = FqnToConfig(rules=[Rule("x", None, modules=["Linear"])], fused=[["a", "b"]])
-    assert config == structure_any(unstructure(config))
-    assert config.fused == (("a", "b"),)
-
-
-@frozen
-class NotRegistered:
-    """A class that nobody registered."""
-
-
-def test_unregistered_class_does_not_structure():
-    """A class outside the registry has no document."""
-    with pytest.raises(UnknownNameError, match="class is not registered"):
-        CONVERTER.structure({}, NotRegistered)
-
-
-def test_hints_are_given_to_the_first_problems_only():
-    """To compare each of many wrong names with each of many configs would take minutes."""
-    row = {"type": "Int8WeightOnlyConfig", "version": 3}
-    configs = {f"config_{i}": row for i in range(2000)}
-    rules = [{"match": f"layer.{i}", "use": f"confi_{i}"} for i in range(2000)]
-    document = {"type": "FqnToConfig", "version": 2, "configs": configs, "rules": rules}
-    with pytest.raises(DocumentErrors) as caught:
-        structure_any(document)
-    problems = caught.value.problems
-    assert problems[0].hint == "did you mean 'config_0'?"
-    assert sum(problem.hint is not None for problem in problems) == 20
-    assert max(len(problem.expected) for problem in problems) < 200
