@@ -216,3 +216,10 @@ def test_builder_that_breaks_its_word(monkeypatch):
     with pytest.raises(BuildError, match="returns another tensor than it was asked for"):
         qconfig.quantize_(model, ROW)
     assert classes(model) == {"0.weight": "Tensor"}
+
+
+def test_a_plan_prints_as_one_line():
+    """`print(plan)` is a summary, and its repr counts what would fill the screen."""
+    plan = qconfig.plan(nn.Sequential(nn.Linear(64, 8)), qconfig.Int8WeightOnlyConfig())
+    assert str(plan) == "1 of 2 tensors quantized, 2,080 -> 576 bytes, 8.8615 bits/weight"
+    assert "entries=<2>, rules=<0>" in repr(plan)

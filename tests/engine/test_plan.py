@@ -389,14 +389,3 @@ def test_many_problems():
     problems = refused(config, targets)
     assert len(problems) == 2000
     assert [bool(p.hint) for p in problems] == [True] * 20 + [False] * 1980
-
-
-def test_a_plan_prints_as_one_line():
-    """`print(plan)` is a summary, and its repr counts what would fill the screen."""
-    from torch import nn
-
-    import qconfig
-
-    plan = qconfig.plan(nn.Sequential(nn.Linear(64, 8)), qconfig.Int8WeightOnlyConfig())
-    assert str(plan) == "1 of 2 tensors quantized, 2,080 -> 576 bytes, 8.8615 bits/weight"
-    assert "entries=<2>, rules=<0>" in repr(plan)
