@@ -141,6 +141,8 @@ def _kernel_can_read(qdata: torch.Tensor) -> bool:
     and checks nothing: in torch 2.13 a K that 16 does not divide, or codes that lie at an odd place
     of a mapped file, end the process with a segmentation fault.
     """
+    if not hasattr(torch, "_weight_int8pack_mm"):
+        return False
     aligned = qdata.shape[1] % 16 == 0 and qdata.data_ptr() % KERNEL_ALIGNMENT == 0
     return aligned and qdata.is_contiguous()
 
