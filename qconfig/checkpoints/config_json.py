@@ -6,7 +6,7 @@ from typing import Any
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.codec.converter import structure_any, unstructure
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
-from qconfig.versioning import Config
+from qconfig.versioning import Config, registry
 
 QUANT_METHOD = "qconfig"
 
@@ -15,7 +15,10 @@ def with_config(config_json: Mapping[str, Any] | None, config: Config | None) ->
     """Return config.json with our quantization config in place of any other."""
     rest = dict(config_json or {})
     if config is not None:
-        rest[CONFIG_KEY] = {"quant_method": QUANT_METHOD, "config": unstructure(config)}
+        rest[CONFIG_KEY] = {
+            "quant_method": QUANT_METHOD,
+            "config": unstructure(registry.convert(config)),
+        }
     return rest
 
 

@@ -31,6 +31,7 @@ from qconfig.errors import (
     QconfigError,
     StorageError,
 )
+from qconfig.migrations.int8_weight_only_config import Int8WeightOnlyConfigV1
 from tests.checkpoints.builders import LINEARS, float_checkpoint, float_state_dict
 from tests.checkpoints.test_upgrade import files_of
 
@@ -267,3 +268,11 @@ def test_a_source_that_is_replaced_meanwhile_is_told(tmp_path: Path) -> None:
     with pytest.raises(ContainerError, match="the file has changed since its header was read"):
         quantize_checkpoint(source, tmp_path / "int8", MIXED, progress=replace)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["float"]
+
+
+def test_a_config_of_an_old_version_is_stored_in_todays(tmp_path: Path) -> None:
+    """A retired config class may be passed; what the checkpoint carries is current."""
+    config = Int8WeightOnlyConfigV1(group_size=16)
+    quantize_checkpoint(float_checkpoint(tmp_path / "float"), tmp_path / "int8", config)
+    stored = inspect_checkpoint(tmp_path / "int8").quantization_config["config"]
+    assert (stored["version"], stored["granularity"]) == (3, {"type": "PerGroup", "group_size": 16})
