@@ -54,7 +54,7 @@ class Int8WeightOnlyBuilder:
         Raises:
             FieldError: the granularity does not fit the shape.
         """
-        block = config.granularity.block_size(target.shape)
+        block = config.granularity.block_of(target.shape)
         scale = TensorSpec(DType.FLOAT32, scale_shape(target.shape, block))
         return Int8TensorLayout(TensorSpec(DType.INT8, target.shape), scale, block, target.dtype)
 
@@ -76,6 +76,6 @@ class Int8WeightOnlyBuilder:
         reason = self.refusal(config, Target("", shape, DType.parse(weight.dtype), named=True))
         if reason is not None:
             raise BuildError(f"the weight cannot be quantized to int8: {reason}")
-        block = config.granularity.block_size(shape)
+        block = config.granularity.block_of(shape)
         codes, scale = quantize_int8(weight, block)
         return Int8Tensor(codes, scale, block, DType.parse(weight.dtype))

@@ -14,7 +14,7 @@ from qconfig.versioning import attribute, register_value
 class PerTensor:
     """One scale for the whole tensor."""
 
-    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def block_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the block of elements that shares one scale: the whole shape."""
         return shape
 
@@ -31,7 +31,7 @@ class PerRow:
         maximum=15,
     )
 
-    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def block_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the block of elements that shares one scale, an entry per dimension of `shape`.
 
         Raises:
@@ -52,7 +52,7 @@ class PerAxis:
         maximum=15,
     )
 
-    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def block_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the block of elements that shares one scale, an entry per dimension of `shape`.
 
         Raises:
@@ -73,7 +73,7 @@ class PerGroup:
         maximum=2**31 - 1,
     )
 
-    def block_size(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def block_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the block of elements that shares one scale, an entry per dimension of `shape`.
 
         Raises:
@@ -89,7 +89,50 @@ class PerGroup:
         return (*(1 for _ in shape[:-1]), self.group_size)
 
 
+@register_value("PerToken")
+@frozen
+class PerToken:
+    """One scale for every token of an activation: each vector along the last dimension."""
+
+    def block_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the block of elements that shares one scale, an entry per dimension of `shape`."""
+        return PerRow().block_of(shape)
+
+
+@register_value("PerBlock")
+@frozen
+class PerBlock:
+    """One scale for every tile of the last dimensions, such as (128, 128)."""
+
+    block_size: tuple[int, ...] = attribute(
+        "Elements of a tile along the last dimensions; they must divide those.",
+        min_length=1,
+        max_length=16,
+    )
+
+    def block_of(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the block of elements that shares one scale, an entry per dimension of `shape`.
+
+        Raises:
+            FieldError: more entries than dimensions, or a tile that does not divide them.
+        """
+        lead = len(shape) - len(self.block_size)
+        if lead < 0 or any(
+            b < 1 or n % b for n, b in zip(shape[lead:], self.block_size, strict=True)
+        ):
+            raise FieldError(
+                "block_size does not tile the tensor",
+                pointer="/block_size",
+                found=self.block_size,
+                expected=f"divisors of the last dimensions of shape {shape}",
+            )
+        return (*(1 for _ in range(lead)), *self.block_size)
+
+
 Granularity = PerTensor | PerRow | PerAxis | PerGroup
+"""What int8 weights may have; released schemas fix this list."""
+AnyGranularity = PerTensor | PerRow | PerAxis | PerGroup | PerToken | PerBlock
+"""What other fields may name; each config refuses what it cannot serve."""
 
 
 def _dimension(value: int, shape: tuple[int, ...], name: str) -> int:

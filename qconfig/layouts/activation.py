@@ -1,19 +1,10 @@
 """How activations are quantized on the way into a linear: attributes that layouts carry."""
 
-from enum import StrEnum
-
 from attrs import frozen
 
+from qconfig.configs.choices import MappingType
 from qconfig.configs.granularity import Granularity
 from qconfig.versioning import attribute, register_value
-
-
-class MappingType(StrEnum):
-    """How real values map to codes; names agree with torchao's `MappingType`."""
-
-    SYMMETRIC = "SYMMETRIC"
-    SYMMETRIC_NO_CLIPPING_ERR = "SYMMETRIC_NO_CLIPPING_ERR"
-    ASYMMETRIC = "ASYMMETRIC"
 
 
 @register_value("QuantizeTensorToInt8Kwargs")

@@ -26,7 +26,7 @@ class FakeBuilder:
         return "an embedding" if "Embedding" in target.module_classes else None
 
     def layout(self, config, target):
-        block = config.granularity.block_size(target.shape)
+        block = config.granularity.block_of(target.shape)
         scales = tuple(n // b for n, b in zip(target.shape, block, strict=True))
         codes, scale = TensorSpec(DType.INT8, target.shape), TensorSpec(DType.FLOAT32, scales)
         return Int8TensorLayout(codes, scale, block, target.dtype)

@@ -34,7 +34,7 @@ def packed(
 ) -> Int8Tensor:
     """Return a quantized weight, by default (32, 64) with a scale a row."""
     weight = float_weight(*shape, dtype=dtype, seed=seed)
-    block = (granularity or PerRow()).block_size(tuple(weight.shape))
+    block = (granularity or PerRow()).block_of(tuple(weight.shape))
     codes, scale = quantize_int8(weight, block)
     if zero_point:
         generator = torch.Generator().manual_seed(seed + 1)

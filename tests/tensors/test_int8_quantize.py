@@ -25,7 +25,7 @@ def theirs(weight, granularity):
 
 def assert_equal_to_torchao(weight, granularity):
     """Compare codes and scales bit for bit."""
-    codes, scale = quantize_int8(weight, granularity.block_size(tuple(weight.shape)))
+    codes, scale = quantize_int8(weight, granularity.block_of(tuple(weight.shape)))
     peer = theirs(weight.contiguous(), granularity)
     assert torch.equal(codes, peer.qdata)
     assert torch.equal(scale, peer.scale)
@@ -103,7 +103,7 @@ def test_values_that_are_not_finite_are_named(value, name):
     weight[3, 17] = value
     weight[9, 0] = value
     with pytest.raises(BuildError) as caught:
-        quantize_int8(weight, GRANULARITIES[name].block_size((32, 64)))
+        quantize_int8(weight, GRANULARITIES[name].block_of((32, 64)))
     assert caught.value.message == (
         "the weight holds 2 values that are NaN or infinite, the first at [3, 17]"
     )
@@ -138,7 +138,7 @@ def test_scales_beyond_float32_are_refused():
 def test_temporaries_are_small(name):
     """Beside codes and scales, less than a quarter of the weight's bytes are alive at any time."""
     weight = float_weight(1024, 1024, dtype=torch.bfloat16)
-    block = GRANULARITIES[name].block_size((1024, 1024))
+    block = GRANULARITIES[name].block_of((1024, 1024))
     with torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profile:
         codes, scale = quantize_int8(weight, block)
     live = peak = 0
