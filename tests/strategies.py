@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec, TensorValue
+from qconfig.configs.granularity import PerAxis
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
 
@@ -163,4 +164,24 @@ def _tile_int8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
             values[name] = attrs.evolve(values[name], shape=blocks)
 
 
-REPAIRS: dict[str, Repair] = {"FqnToConfig": _name_configs, "Int8TensorLayout": _tile_int8}
+def _keep_to_last_axis(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Make axes of a CalibrationConfig the last, and float8 codes symmetric."""
+    for name in ("granularity", "output_granularity"):
+        if isinstance(values.get(name), PerAxis):
+            values[name] = PerAxis(-1)
+    if values.get("quant_dtype", "int8") != "int8":
+        for name in ("mapping_type", "output_mapping_type", "reduce_range"):
+            values.pop(name, None)
+
+
+def _record_a_calibration(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Let a CalibrationRecord be of a CalibrationConfig."""
+    values["config"] = draw(instances(registry.get("CalibrationConfig")))
+
+
+REPAIRS: dict[str, Repair] = {
+    "CalibrationConfig": _keep_to_last_axis,
+    "CalibrationRecord": _record_a_calibration,
+    "FqnToConfig": _name_configs,
+    "Int8TensorLayout": _tile_int8,
+}

@@ -36,6 +36,7 @@ class LayerCalibration:
         act_absmean: mean |x| of each input channel, float32, (K,).
         act_sample: some rows of the input, floating point, (M, K).
         quant_dtype: codes that the scales are for: int8, float8_e4m3fn or float8_e5m2.
+        reduce_range: whether int8 scales are for codes from -64 to 63.
         rows: how many rows (vectors of K values) were seen.
 
     Raises:
@@ -53,6 +54,7 @@ class LayerCalibration:
     act_absmean: "torch.Tensor | None" = None
     act_sample: "torch.Tensor | None" = None
     quant_dtype: DType = DType.INT8
+    reduce_range: bool = False
     rows: int = 0
 
     def __attrs_post_init__(self) -> None:

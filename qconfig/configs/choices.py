@@ -86,3 +86,12 @@ class QATStep(StrEnum):
 
     PREPARE = "PREPARE"
     CONVERT = "CONVERT"
+
+
+class Observer(StrEnum):
+    """How the range of activations is found while they pass by."""
+
+    MIN_MAX = "MIN_MAX"
+    PERCENTILE = "PERCENTILE"
+    MSE = "MSE"
+    RUNNING = "RUNNING"
