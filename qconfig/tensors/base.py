@@ -14,7 +14,7 @@ from qconfig.tensors.common_ops import COMMON
 from qconfig.tensors.dispatch import OperatorTable, run_aten, unsupported
 from qconfig.tensors.fields import (
     PackedFields,
-    logical_geometry,
+    logical_strides,
     mapped,
     materialized,
     summary,
@@ -88,7 +88,7 @@ class PackedTensor(torch.Tensor):
             cls.check_layout_values(value)
         tensors = materialized(value, cls.fields.tensors)
         attributes = {name: getattr(value, name) for name in cls.fields.attributes}
-        return cls._wrap(tensors, attributes, value.dtype.to_torch())
+        return cls._wrap(tensors, attributes, value.dtype.to_torch(), value.shape)
 
     @classmethod
     def _wrap(
@@ -96,13 +96,13 @@ class PackedTensor(torch.Tensor):
         tensors: dict[str, torch.Tensor | None],
         attributes: dict[str, Any],
         dtype: torch.dtype,
-        size: Any = None,
+        size: Any,
         stride: Any = None,
     ) -> Self:
         # Trusted: the fields were checked before, or are fake tensors of a tracer.
-        if size is None:
-            size, stride = logical_geometry(tensors, attributes)
         payload = cast("torch.Tensor", next(iter(tensors.values())))
+        if stride is None:
+            stride = logical_strides(payload, size)
         make: Any = torch.Tensor._make_wrapper_subclass
         if torch.is_inference_mode_enabled() and not payload.is_inference():
             # torch wants views of an ordinary tensor to be ordinary ones there too.
@@ -170,7 +170,7 @@ class PackedTensor(torch.Tensor):
     ) -> Self:
         """Return the tensor with a function that keeps dtypes and shapes applied to each field."""
         tensors = mapped(self.inner_tensors, function)
-        return self._wrap(tensors, self.inner_attributes, dtype or self.shown_dtype)
+        return self._wrap(tensors, self.inner_attributes, dtype or self.shown_dtype, self.shape)
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the values as an ordinary tensor of `dtype`, by default the one shown."""

@@ -65,20 +65,28 @@ def materialized(layout: Any, names: tuple[str, ...]) -> dict[str, torch.Tensor 
     return tensors
 
 
-def logical_geometry(tensors: Mapping[str, Any], attributes: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return outer shape and strides: the `shape` attribute if there is one, else the payload's.
+def logical_strides(payload: torch.Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides that a tensor of `shape` shows.
 
-    A payload with another shape than the tensor shows row-major strides.
+    They are the payload's, where both have one shape. Where a payload holds several codes a byte,
+    dimensions outside of the packed one step over that many times more elements.
     """
-    payload = next(iter(tensors.values()))
-    shape = attributes.get("shape", payload.shape)
-    if tuple(shape) == tuple(payload.shape):
-        return payload.shape, payload.stride()
-    strides, step = [], 1
-    for size in reversed(tuple(shape)):
-        strides.append(step)
-        step *= max(size, 1)
-    return torch.Size(shape), tuple(reversed(strides))
+    found = tuple(payload.shape)
+    if found == tuple(shape):
+        return tuple(payload.stride())
+    if len(found) != len(shape):
+        strides, step = [], 1
+        for size in reversed(shape):
+            strides.append(step)
+            step *= max(size, 1)
+        return tuple(reversed(strides))
+    codes = 1
+    for size, stored in zip(shape, found, strict=True):
+        codes *= size // stored if stored else 1
+    return tuple(
+        stride * codes if size == stored else stride
+        for size, stored, stride in zip(shape, found, payload.stride(), strict=True)
+    )
 
 
 def short_tensor(tensor: torch.Tensor) -> str:

@@ -22,11 +22,13 @@ class PackedForm:
         tensor_class: its class.
         names: fields that are there.
         context: plain data of `__tensor_flatten__`.
+        shape: its dimensions.
     """
 
     tensor_class: type[PackedTensor]
     names: tuple[str, ...]
     context: tuple[Any, ...]
+    shape: tuple[int, ...]
 
 
 def flatten_tensors(
@@ -52,7 +54,7 @@ def flatten_tensors(
             _add(flat, fqn, tensor)
             continue
         names, context = tensor.__tensor_flatten__()
-        form = PackedForm(type(tensor), tuple(names), context)
+        form = PackedForm(type(tensor), tuple(names), context, tuple(tensor.shape))
         forms[fqn] = interned.setdefault(form, form)
         state = tensor.__dict__
         for name in names:
@@ -77,7 +79,7 @@ def unflatten_tensors(
             if tensor is None:
                 raise LayoutError("an inner tensor is missing", fqn=f"{fqn}.{name}")
             inner[name] = tensor
-        packed[fqn] = form.tensor_class.__tensor_unflatten__(inner, form.context, None, None)
+        packed[fqn] = form.tensor_class.__tensor_unflatten__(inner, form.context, form.shape, None)
     return rest | packed
 
 

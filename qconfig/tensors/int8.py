@@ -1,6 +1,7 @@
 """`Int8Tensor`: int8 codes with block scales, for weights of linears, embeddings and experts."""
 
-from typing import Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import attrs
 import torch
@@ -8,8 +9,10 @@ import torch
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.layouts.int8 import Int8TensorLayout
 from qconfig.tensors import blockwise
-from qconfig.tensors.base import PackedTensor
-from qconfig.tensors.int8_linear import KERNEL_ALIGNMENT
+from qconfig.tensors.dispatch import unsupported
+from qconfig.tensors.geometry import Follows
+from qconfig.tensors.int8_linear import KERNEL_ALIGNMENT, int8_linear
+from qconfig.tensors.matrix import MatrixTensor
 from qconfig.tensors.value_checks import (
     check_code_range,
     check_finite,
@@ -17,11 +20,8 @@ from qconfig.tensors.value_checks import (
 )
 
 
-class Int8Tensor(PackedTensor):
+class Int8Tensor(MatrixTensor):
     """A tensor of values `(qdata - zero_point) * scale`, as torchao 0.18's class of that name.
-
-    It serves `linear`, `matmul`, `mm`, `bmm`, `addmm` and `embedding`; it can be sliced, indexed,
-    transposed, split, joined and given leading dimensions as far as no block of a scale is cut.
 
     Attributes:
         qdata: int8 codes, (N, K) or (B, N, K); the tensor has its shape and strides.
@@ -36,6 +36,14 @@ class Int8Tensor(PackedTensor):
     """
 
     layout_class: ClassVar[type] = Int8TensorLayout
+    follows: ClassVar[Mapping[str, Follows]] = {
+        "qdata": Follows.SAME,
+        "scale": Follows.SAME,
+        "zero_point": Follows.SAME,
+        "act_quant_scale": Follows.COLUMNS,
+        "act_quant_zero_point": Follows.COLUMNS,
+        "act_pre_scale": Follows.COLUMNS,
+    }
 
     qdata: torch.Tensor
     scale: torch.Tensor
@@ -56,34 +64,22 @@ class Int8Tensor(PackedTensor):
         target = dtype or self.shown_dtype
         return blockwise.dequantize(self.qdata, self.scale, self.zero_point, target)
 
-    def with_activation_scale(self, act_pre_scale: torch.Tensor | None) -> Self:
-        """Return the tensor with a factor by which `linear` multiplies its activation first.
-
-        Args:
-            act_pre_scale: floating point, (..., K); None removes the factor.
+    def linear(self, activation: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """Return `activation @ self.T + bias`; see `MatrixTensor.linear`.
 
         Raises:
-            LayoutError: its last dimension is not K.
+            UnsupportedOperationError: the weight wants quantized activations.
         """
-        return self.with_fields(act_pre_scale=act_pre_scale)
-
-    def replaced(
-        self,
-        qdata: torch.Tensor,
-        scale: torch.Tensor,
-        block_size: tuple[int, ...],
-        zero_point: torch.Tensor | None,
-        act_pre_scale: torch.Tensor | None,
-    ) -> Self:
-        """Return the tensor with other codes and scales, unchecked: for operators on views."""
-        tensors = self.inner_tensors | {
-            "qdata": qdata,
-            "scale": scale,
-            "zero_point": zero_point,
-            "act_pre_scale": act_pre_scale,
-        }
-        attributes = self.inner_attributes | {"block_size": block_size}
-        return self._wrap(tensors, attributes, self.shown_dtype)
+        if self.act_quant_kwargs is not None:
+            raise unsupported(
+                type(self),
+                "linear",
+                f"it has act_quant_kwargs={self.act_quant_kwargs!s}; "
+                "quantized activations are not implemented for this layout",
+            )
+        scaled = self.scaled_activation(activation)
+        result = int8_linear(scaled, self.qdata, self.scale, self.zero_point)
+        return result if bias is None else result + bias
 
     @classmethod
     def simplify(cls, layout: Any) -> Any:

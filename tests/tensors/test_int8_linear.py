@@ -206,10 +206,22 @@ def test_embedding_module():
     assert torch.equal(module(indices), packed().dequantize()[indices])
 
 
-def test_embedding_refuses_max_norm():
-    """max_norm would change the weight."""
-    with pytest.raises(UnsupportedOperationError, match="embedding with max_norm"):
-        embedding(torch.tensor([1]), packed(), max_norm=1.0)
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0])
+def test_embedding_with_max_norm(norm_type):
+    """Rows longer than max_norm come shortened, as from torch; the weight stays as it is."""
+    tensor, indices = packed(), torch.tensor([1, 2, 1])
+    options = {"max_norm": 5.0, "norm_type": norm_type}
+    expected = embedding(indices, tensor.dequantize(), **options)
+    found = embedding(indices, tensor, **options)
+    assert torch.allclose(found, expected, rtol=1e-6)
+    assert torch.equal(tensor.dequantize(), packed().dequantize())
+
+
+@pytest.mark.parametrize("padding_idx", [32, -33])
+def test_embedding_refuses_a_padding_index_beyond_the_rows(padding_idx):
+    """A padding index that is no row raises, as in torch."""
+    with pytest.raises(UsageError, match="padding_idx is not a row of the weight"):
+        embedding(torch.tensor([1]), packed(), padding_idx=padding_idx)
 
 
 def test_embedding_refuses_a_wrong_index():

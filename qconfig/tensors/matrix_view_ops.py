@@ -1,27 +1,30 @@
-"""Registration of the views and cuts of `Int8Tensor` as aten operators."""
+"""Views and cuts of packed weights as aten operators, for all families alike."""
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from qconfig.tensors import int8_cuts as cuts
-from qconfig.tensors import int8_views as views
+from qconfig.tensors import matrix_cuts as cuts
+from qconfig.tensors import matrix_views as views
+from qconfig.tensors.common_ops import is_packed
 from qconfig.tensors.dispatch import aliased, unsupported
-from qconfig.tensors.int8 import Int8Tensor
+from qconfig.tensors.matrix_table import MATRIX
+
+if TYPE_CHECKING:
+    from qconfig.tensors.matrix import MatrixTensor
 
 aten = torch.ops.aten
-_table = Int8Tensor.operators
 
 
-def _view_of(function: Callable[..., Int8Tensor], operator: Any) -> None:
+def _view_of(function: Callable[..., torch.Tensor], operator: Any) -> None:
     """Register a function of the operator's arguments; its result shares the outer storage."""
 
     def run(func: Any, args: Any, kwargs: Any) -> Any:
         return aliased(func, args, kwargs, function(*args, **kwargs))
 
-    _table.implements(operator)(run)
+    MATRIX.implements(operator)(run)
 
 
 def _result_of(function: Callable[..., Any], operator: Any) -> None:
@@ -30,42 +33,44 @@ def _result_of(function: Callable[..., Any], operator: Any) -> None:
     def run(func: Any, args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    _table.implements(operator)(run)
+    MATRIX.implements(operator)(run)
 
 
 def _slice(
-    weight: Int8Tensor,
+    weight: "MatrixTensor",
     dim: int = 0,
     start: int | None = None,
     end: int | None = None,
     step: int = 1,
-) -> Int8Tensor:
-    size = weight.qdata.shape[views.dimension(weight, dim)]
+) -> "MatrixTensor":
+    size = weight.shape[views.dimension(weight, dim)]
     low, high, _ = slice(start, end, step).indices(size)
     return cuts.sliced(weight, dim, low, high, step)
 
 
-def _squeeze(weight: Int8Tensor, dim: int) -> Int8Tensor:
-    if weight.qdata.shape[views.dimension(weight, dim)] != 1:
-        return views.reshaped(weight, weight.qdata.shape)
+def _squeeze(weight: "MatrixTensor", dim: int) -> "MatrixTensor":
+    if weight.shape[views.dimension(weight, dim)] != 1:
+        return views.reshaped(weight, weight.shape)
     return views.selected(weight, dim, 0)
 
 
-def _expand(weight: Int8Tensor, sizes: Sequence[int]) -> Int8Tensor:
+def _expand(weight: "MatrixTensor", sizes: Sequence[int]) -> "MatrixTensor":
     # matmul expands operands to the batch it sees; a weight that has it already passes.
-    if [s for s in sizes if s != -1] and tuple(sizes) != tuple(weight.qdata.shape):
+    if [s for s in sizes if s != -1] and tuple(sizes) != tuple(weight.shape):
         raise unsupported(type(weight), aten.expand.default, "it would repeat the payload")
-    return views.reshaped(weight, weight.qdata.shape)
+    return views.reshaped(weight, weight.shape)
 
 
-def _split(weight: Int8Tensor, size: int, dim: int = 0) -> list[Int8Tensor]:
-    total = weight.qdata.shape[views.dimension(weight, dim)]
+def _split(weight: "MatrixTensor", size: int, dim: int = 0) -> list["MatrixTensor"]:
+    total = weight.shape[views.dimension(weight, dim)]
     return [
         cuts.sliced(weight, dim, i, min(i + size, total)) for i in range(0, max(total, 1), size)
     ]
 
 
-def _split_with_sizes(weight: Int8Tensor, sizes: list[int], dim: int = 0) -> list[Int8Tensor]:
+def _split_with_sizes(
+    weight: "MatrixTensor", sizes: list[int], dim: int = 0
+) -> list["MatrixTensor"]:
     parts, start = [], 0
     for size in sizes:
         parts.append(cuts.sliced(weight, dim, start, start + size))
@@ -73,12 +78,12 @@ def _split_with_sizes(weight: Int8Tensor, sizes: list[int], dim: int = 0) -> lis
     return parts
 
 
-def _unbind(weight: Int8Tensor, dim: int = 0) -> list[Int8Tensor]:
-    size = weight.qdata.shape[views.dimension(weight, dim)]
+def _unbind(weight: "MatrixTensor", dim: int = 0) -> list["MatrixTensor"]:
+    size = weight.shape[views.dimension(weight, dim)]
     return [views.selected(weight, dim, i) for i in range(size)]
 
 
-def _index(weight: Int8Tensor, indices: Sequence[torch.Tensor | None]) -> Int8Tensor:
+def _index(weight: "MatrixTensor", indices: Sequence[torch.Tensor | None]) -> "MatrixTensor":
     used = [(dim, index) for dim, index in enumerate(indices) if index is not None]
     if len(used) != 1 or used[0][1].dim() != 1:
         reason = "only one dimension by one vector"
@@ -86,19 +91,20 @@ def _index(weight: Int8Tensor, indices: Sequence[torch.Tensor | None]) -> Int8Te
     return cuts.indexed(weight, *used[0])
 
 
-def _cat(weights: Sequence[Int8Tensor], dim: int = 0) -> Int8Tensor:
+def _cat(weights: Sequence["MatrixTensor"], dim: int = 0) -> "MatrixTensor":
     _check_all_packed(weights, aten.cat.default)
     return cuts.joined(weights, dim)
 
 
-def _stack(weights: Sequence[Int8Tensor], dim: int = 0) -> Int8Tensor:
+def _stack(weights: Sequence["MatrixTensor"], dim: int = 0) -> "MatrixTensor":
     _check_all_packed(weights, aten.stack.default)
     return cuts.joined([views.unsqueezed(w, dim) for w in weights], dim)
 
 
 def _check_all_packed(tensors: Sequence[torch.Tensor], operator: Any) -> None:
-    if not all(isinstance(t, Int8Tensor) for t in tensors):
-        raise unsupported(Int8Tensor, operator, "not all operands are packed")
+    if not all(is_packed(t) for t in tensors):
+        packed = next(t for t in tensors if is_packed(t))
+        raise unsupported(type(packed), operator, "not all operands are packed")
 
 
 _view_of(_slice, aten.slice.Tensor)

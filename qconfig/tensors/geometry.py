@@ -1,0 +1,86 @@
+"""How the inner tensors of a packed weight follow the dimensions that it shows."""
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import torch
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from qconfig.tensors.matrix import MatrixTensor
+
+
+class Follows(Enum):
+    """Which logical dimension each dimension of an inner tensor belongs to."""
+
+    SAME = "same"
+    """Dimension by dimension, one entry for one or several elements: codes, scales (N, K/g)."""
+    SWAPPED = "swapped"
+    """As SAME, the last two exchanged: scales (K/g, N)."""
+    COLUMNS = "columns"
+    """The last belongs to the columns, (..., K), or is of size 1: a factor for activations."""
+    ROWS = "rows"
+    """The last belongs to the rows, (..., N), or is of size 1: a scale of outputs."""
+    NOTHING = "nothing"
+    """None does: one scale for the whole tensor."""
+
+
+@frozen
+class Field:
+    """An inner tensor that is there.
+
+    Args:
+        name: its name in the layout.
+        tensor: the tensor.
+        follows: how its dimensions follow the logical ones.
+        is_payload: whether it holds the codes.
+    """
+
+    name: str
+    tensor: torch.Tensor
+    follows: Follows
+    is_payload: bool
+
+    @property
+    def is_tiled(self) -> bool:
+        """Whether it has a dimension for each logical one."""
+        return self.follows in (Follows.SAME, Follows.SWAPPED)
+
+    def dimension(self, dim: int, rank: int) -> int | None:
+        """Return its dimension that belongs to a logical one of `rank`, or None.
+
+        A vector of size 1 that follows rows or columns serves all of them, so it has none.
+        """
+        if self.is_tiled:
+            is_last_two = dim >= rank - 2 and rank >= 2
+            swapped = self.follows is Follows.SWAPPED and is_last_two
+            return 2 * rank - 3 - dim if swapped else dim
+        followed = {Follows.COLUMNS: rank - 1, Follows.ROWS: rank - 2}.get(self.follows)
+        own = self.tensor.dim() - 1
+        return own if dim == followed and own >= 0 and self.tensor.shape[own] != 1 else None
+
+
+def present_fields(weight: "MatrixTensor") -> list[Field]:
+    """Return the inner tensors that are there, the payload first."""
+    follows = weight.follows
+    return [
+        Field(name, tensor, follows[name], index == 0)
+        for index, (name, tensor) in enumerate(weight.inner_tensors.items())
+        if tensor is not None
+    ]
+
+
+def elements_per_entry(field: Field, dim: int, size: int, rank: int) -> int:
+    """Return how many logical elements along a dimension share one entry; 0 if all of several do.
+
+    Args:
+        field: an inner tensor that has a dimension for `dim`.
+        dim: the logical dimension.
+        size: its size.
+        rank: number of logical dimensions.
+    """
+    own = field.dimension(dim, rank)
+    entries = field.tensor.shape[own] if own is not None else 1
+    if entries in (0, size):
+        return 1
+    return 0 if entries == 1 and not field.is_payload else size // entries
