@@ -5,10 +5,11 @@ from shapes alone.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from attrs import frozen
 
+from qconfig.builders.layer_calibration import LayerCalibration
 from qconfig.codec.dtypes import DType
 from qconfig.errors import BuildError, RegistrationError
 from qconfig.versioning import Config, Layout, registry
@@ -16,6 +17,7 @@ from qconfig.versioning.modules import import_modules
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
 B = TypeVar("B", bound=type)
 
@@ -66,6 +68,64 @@ class Builder(Protocol):
 
     def build(self, config: Any, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the quantized tensor; `weight` is left as it is."""
+
+
+@runtime_checkable
+class CalibratedBuilder(Protocol):
+    """A builder that uses what calibration observed at a layer."""
+
+    def needs_calibration(self, config: Any) -> bool:
+        """Return whether this config cannot do without. Pure."""
+
+    def build(
+        self, config: Any, weight: "torch.Tensor", calibration: LayerCalibration | None = None
+    ) -> "torch.Tensor":
+        """Return the quantized tensor.
+
+        Raises:
+            BuildError: the config needs what `calibration` does not hold.
+        """
+
+
+@runtime_checkable
+class QparamsBuilder(Protocol):
+    """A builder that takes scales and zero points, such as training has learned."""
+
+    def build_with_qparams(
+        self,
+        config: Any,
+        weight: "torch.Tensor",
+        scale: "torch.Tensor",
+        zero_point: "torch.Tensor | None",
+    ) -> "torch.Tensor":
+        """Return the tensor of codes `clamp(round(weight / scale) + zero_point)`.
+
+        Args:
+            config: the config.
+            weight: (N, K) or (B, N, K), floating point.
+            scale: one entry a block, in the layout's shape.
+            zero_point: shaped like `scale`; None stands for zeros.
+
+        Raises:
+            BuildError or LayoutError: they do not fit the weight or the config.
+        """
+
+
+@runtime_checkable
+class ModuleBuilder(Protocol):
+    """A builder that changes the module of a weight as well, as training with fake codes does."""
+
+    def build_module(self, config: Any, module: "nn.Module", name: str) -> "nn.Module":
+        """Return the module that takes the place of `module`, which is left as it is.
+
+        Args:
+            config: the config.
+            module: the owner of the weight.
+            name: name of the weight within its module.
+
+        Raises:
+            BuildError: the module cannot be served.
+        """
 
 
 _METHODS = ("refusal", "layout", "build")
