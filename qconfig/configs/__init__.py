@@ -1,6 +1,33 @@
 """Current config classes, one family a file."""
 
-from qconfig.configs.fqn_to_config import FqnToConfig, Precedence, Rule
+from qconfig.configs.activation_scaling import (
+    AWQConfig,
+    SmoothQuantConfig,
+)
+from qconfig.configs.choices import (
+    Float8PackingFormat,
+    Int4ChooseQParamsAlgorithm,
+    Int4PackingFormat,
+    IntxChooseQParamsAlgorithm,
+    IntxPackingFormat,
+    KernelPreference,
+    MappingType,
+    QATStep,
+    QuantizationStep,
+    ScaleCalculationMode,
+    ZeroPointDomain,
+)
+from qconfig.configs.float8 import (
+    Float8DynamicActivationFloat8WeightConfig,
+    Float8MMConfig,
+    Float8StaticActivationFloat8WeightConfig,
+    Float8WeightOnlyConfig,
+)
+from qconfig.configs.fqn_to_config import (
+    FqnToConfig,
+    Precedence,
+    Rule,
+)
 from qconfig.configs.granularity import (
     AnyGranularity,
     Granularity,
@@ -11,13 +38,62 @@ from qconfig.configs.granularity import (
     PerTensor,
     PerToken,
 )
-from qconfig.configs.int8 import Int8WeightOnlyConfig
+from qconfig.configs.int4 import (
+    Int4WeightOnlyConfig,
+)
+from qconfig.configs.int8 import (
+    Int8DynamicActivationInt8WeightConfig,
+    Int8StaticActivationInt8WeightConfig,
+    Int8WeightOnlyConfig,
+)
+from qconfig.configs.intx import (
+    Int8DynamicActivationIntxWeightConfig,
+    Int8StaticActivationIntxWeightConfig,
+    IntxWeightOnlyConfig,
+)
+from qconfig.configs.mx import (
+    MXDynamicActivationMXWeightConfig,
+)
+from qconfig.configs.nvfp4 import (
+    NVFP4DynamicActivationNVFP4WeightConfig,
+    NVFP4WeightOnlyConfig,
+)
+from qconfig.configs.qat import (
+    Float8FakeQuantizeConfig,
+    Int4WeightFakeQuantizeConfig,
+    IntxFakeQuantizeConfig,
+    QATConfig,
+)
 
 __all__ = [
+    "AWQConfig",
     "AnyGranularity",
+    "Float8DynamicActivationFloat8WeightConfig",
+    "Float8FakeQuantizeConfig",
+    "Float8MMConfig",
+    "Float8PackingFormat",
+    "Float8StaticActivationFloat8WeightConfig",
+    "Float8WeightOnlyConfig",
     "FqnToConfig",
     "Granularity",
+    "Int4ChooseQParamsAlgorithm",
+    "Int4PackingFormat",
+    "Int4WeightFakeQuantizeConfig",
+    "Int4WeightOnlyConfig",
+    "Int8DynamicActivationInt8WeightConfig",
+    "Int8DynamicActivationIntxWeightConfig",
+    "Int8StaticActivationInt8WeightConfig",
+    "Int8StaticActivationIntxWeightConfig",
     "Int8WeightOnlyConfig",
+    "IntxChooseQParamsAlgorithm",
+    "IntxFakeQuantizeConfig",
+    "IntxPackingFormat",
+    "IntxWeightOnlyConfig",
+    "KernelPreference",
+    "MXDynamicActivationMXWeightConfig",
+    "MappingType",
+    "NVFP4DynamicActivationNVFP4WeightConfig",
+    "NVFP4WeightOnlyConfig",
     "PerAxis",
     "PerBlock",
     "PerGroup",
@@ -25,5 +101,11 @@ __all__ = [
     "PerTensor",
     "PerToken",
     "Precedence",
+    "QATConfig",
+    "QATStep",
+    "QuantizationStep",
     "Rule",
+    "ScaleCalculationMode",
+    "SmoothQuantConfig",
+    "ZeroPointDomain",
 ]

@@ -11,6 +11,14 @@ class MappingType(StrEnum):
     ASYMMETRIC = "ASYMMETRIC"
 
 
+class ZeroPointDomain(StrEnum):
+    """Whether zero points are codes, real values or absent."""
+
+    INT = "INT"
+    FLOAT = "FLOAT"
+    NONE = "NONE"
+
+
 class KernelPreference(StrEnum):
     """Which kernel a product may use; here it is carried, and torch's own kernels are used."""
 

@@ -103,6 +103,7 @@ def attribute(
     default: Any = NOTHING,
     factory: Callable[[], Any] | None = None,
     converter: Callable[[Any], Any] | None = None,
+    eq: Callable[[Any], Any] | None = None,
     kw_only: bool = False,
     minimum: int | float | None = None,
     maximum: int | float | None = None,
@@ -118,6 +119,7 @@ def attribute(
         factory: makes the default, for mutable or expensive ones.
         converter: normalises what a Python caller passes, as in `attrs.field`; by default lists
             become tuples.
+        eq: what to compare and hash in place of the value, for values without a plain `==`.
         kw_only: whether the constructor takes it by keyword only.
         minimum: smallest allowed number.
         maximum: largest allowed number.
@@ -131,6 +133,7 @@ def attribute(
     return attrs.field(
         **kwargs,
         converter=converter or tupled,
+        eq=eq,
         kw_only=kw_only,
         validator=FieldCheck(info.check if bounded else None),
         metadata={_KEY: info},

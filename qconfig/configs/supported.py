@@ -1,0 +1,57 @@
+"""Refuse what a config cannot serve, with what it can: dtypes, granularities, pairs of them."""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+from qconfig.configs.choices import QuantizationStep
+from qconfig.errors import FieldError
+from qconfig.versioning.type_check import tupled
+
+
+def check_supported(value: Any, name: str, supported: Iterable[Any]) -> None:
+    """Raise FieldError where a field's value is none of those that are supported."""
+    allowed = tuple(supported)
+    if value in allowed:
+        return
+    names = [str(a.value) if isinstance(a, Enum) else str(a) for a in allowed]
+    raise FieldError(
+        f"{name} is not supported",
+        pointer=f"/{name}",
+        found=value.value if isinstance(value, Enum) else value,
+        expected=names[0] if len(names) == 1 else f"one of {', '.join(names)}",
+    )
+
+
+def check_finite(value: float | None, name: str) -> None:
+    """Raise FieldError where a number is infinite or not a number; None is no number."""
+    if value is not None and not isfinite(value):
+        raise FieldError(
+            f"{name} is not finite", pointer=f"/{name}", found=value, expected="a finite number"
+        )
+
+
+def pair_or(default: Any) -> Callable[[Any], Any]:
+    """Return a converter to a pair, one for the activation and one for the weight.
+
+    Args:
+        default: what stands for None.
+
+    One granularity stands for both; a list or tuple goes through as a tuple.
+    """
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            return (default, default)
+        found = tupled(value)
+        return found if isinstance(found, tuple) else (found, found)
+
+    return convert
+
+
+def step_of(value: Any) -> Any:
+    """Return the QuantizationStep that torchao's string names, such as "prepare"; else `value`."""
+    if type(value) is str and value.upper() in QuantizationStep.__members__:
+        return QuantizationStep[value.upper()]
+    return value
