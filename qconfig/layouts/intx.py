@@ -1,0 +1,87 @@
+"""Layout of the intx family, current version: codes of 1 to 8 bits, one an int8."""
+
+from enum import StrEnum
+from typing import Any
+
+from attrs import frozen
+
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import TensorValue
+from qconfig.errors import LayoutError
+from qconfig.layouts.blocks import check_scale, scale_shape
+from qconfig.layouts.int8 import check_dtype
+from qconfig.versioning import Layout, attribute, register_layout, tensor
+
+INTX_DTYPES = tuple(DType(f"int{bits}") for bits in range(1, 9))
+"""int1 to int8, narrowest first."""
+
+
+class ActivationQuantization(StrEnum):
+    """How `linear` quantizes its activation; torchao stores the same strings."""
+
+    INT8_ASYM_PER_TOKEN = "int8_asym_per_token"  # noqa: S105 (no secret)
+
+
+@register_layout("IntxUnpackedToInt8TensorLayout", 3)
+@frozen
+class IntxUnpackedToInt8TensorLayout(Layout):
+    """Codes of 1 to 8 bits, one an int8: torchao's IntxUnpackedToInt8Tensor since 0.14.
+
+    A value is `(qdata - zero_point) * scale`, each block with its own scale and zero point.
+    """
+
+    qdata: TensorValue = tensor("Codes, within the range of target_dtype.", "int8", "*B N K")
+    scale: TensorValue = tensor("One scale a block: (N, K/g).", "float", "*S _ _")
+    target_dtype: DType = attribute(
+        "Integer type, int1 to int8, whose range the codes keep to.", converter=DType.parse
+    )
+    block_size: tuple[int, ...] = attribute(
+        "Elements that share a scale, along each dimension of qdata.", min_length=2
+    )
+    dtype: DType = attribute(
+        "Element type that the tensor shows and dequantizes to.", converter=DType.parse
+    )
+    zero_point: TensorValue | None = tensor(
+        "Code of the real value zero, shaped like scale; stretched codes have -0.5.",
+        ("int8", "float"),
+        "*S _ _",
+        default=None,
+    )
+    activation_quantization: ActivationQuantization | None = attribute(
+        "How linear quantizes its activation; null leaves it as it is.", default=None, kw_only=True
+    )
+
+    def check_relations(self) -> None:
+        """Check the integer type, and that scales and zero points have one entry per block."""
+        check_intx(self)
+
+
+def check_intx(layout: Any) -> None:
+    """Check target type, block size, scale, zero point and outer dtype of an intx form.
+
+    Raises:
+        LayoutError: naming the field.
+    """
+    check_dtype(layout.dtype)
+    code_range(layout.target_dtype)
+    expected = scale_shape(tuple(layout.qdata.shape), layout.block_size)
+    check_scale("scale", tuple(layout.scale.shape), expected)
+    if layout.zero_point is not None:
+        check_scale("zero_point", tuple(layout.zero_point.shape), expected)
+
+
+def code_range(target_dtype: DType) -> tuple[int, int]:
+    """Return the smallest and the largest code of int1 to int8: -2**(b-1) and 2**(b-1) - 1.
+
+    Raises:
+        LayoutError: any other type.
+    """
+    if target_dtype not in INTX_DTYPES:
+        raise LayoutError(
+            "target_dtype is not a signed integer type of 1 to 8 bits",
+            pointer="/target_dtype",
+            found=target_dtype.value,
+            expected="int1, int2, int3, int4, int5, int6, int7 or int8",
+        )
+    half = 1 << INTX_DTYPES.index(target_dtype)
+    return -half, half - 1
