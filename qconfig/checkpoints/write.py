@@ -8,10 +8,10 @@ from typing import Any
 from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.contents import ShardContents, total_bytes
-from qconfig.checkpoints.directory import copy_file, new_directory, write_file
 from qconfig.checkpoints.parts import surplus
 from qconfig.codec import strict_json
 from qconfig.codec.index_file import index_document
+from qconfig.codec.new_directory import copy_file, new_directory, write_file
 from qconfig.codec.safetensors_header import check_unchanged
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qconfig.checkpoints.directory import copy_file, new_directory, write_file
+from qconfig.codec.new_directory import copy_file, new_directory, write_file
 from qconfig.errors import StorageError, UsageError
 
 
