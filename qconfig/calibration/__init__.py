@@ -1,0 +1,1 @@
+"""Observing activations, so that scales can be fixed before a model runs."""
