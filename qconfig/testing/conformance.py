@@ -12,7 +12,16 @@ from qconfig.errors import UsageError
 from qconfig.testing.subject import Check, Subject
 from qconfig.versioning import Config
 
-_TOPICS = ("build_checks", "copy_checks", "linear_checks", "refusal_checks", "compile_checks")
+_TOPICS = (
+    "build_checks",
+    "copy_checks",
+    "linear_checks",
+    "product_checks",
+    "view_checks",
+    "refusal_checks",
+    "compile_checks",
+    "export_checks",
+)
 
 
 def conformance(

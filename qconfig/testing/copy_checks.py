@@ -68,6 +68,53 @@ def module_conversion(subject: Subject) -> None:
     require(isinstance(module.weight, nn.Parameter), "the weight is no parameter any more")
 
 
+def half_conversion(subject: Subject) -> None:
+    """`half()` shows float16 on the tensor and on a module alike, inner bits kept."""
+    tensor, module = subject.build(), subject.quantized_linear()
+    require(tensor.half().dtype == torch.float16, "half() shows another type")
+    require(equal_packed(tensor.half().to(tensor.dtype), tensor), "half() changes inner tensors")
+    module.half()
+    require(module.weight.dtype == torch.float16, "module.half() leaves the weight's type")
+    x = subject.activation(2).half()
+    require(module(x).dtype == torch.float16, "linear of a half module gives another type")
+
+
+def module_saved_whole(subject: Subject) -> None:
+    """`torch.save` of a module and `torch.load` of trusted data give the module back."""
+    module = subject.quantized_linear()
+    buffer = io.BytesIO()
+    torch.save(module, buffer)
+    buffer.seek(0)
+    found = torch.load(buffer, weights_only=False)
+    require(equal_packed(found.weight.detach(), module.weight.detach()), "the weight changes")
+    x = subject.activation(2)
+    with torch.no_grad():
+        require(torch.equal(found(x), module(x)), "the loaded module computes something else")
+
+
+def strict_keys(subject: Subject) -> None:
+    """A quantized module has the keys of the float one, and strict loading names strangers."""
+    module, plain = subject.quantized_linear(), subject.linear()
+    keys, expected = list(module.state_dict()), list(plain.state_dict())
+    require(keys == expected, f"the state dict has the keys {keys}, not {expected}")
+    try:
+        module.load_state_dict({**module.state_dict(), "stranger": torch.ones(1)})
+    except RuntimeError as error:
+        require("stranger" in str(error), f"the error does not name the key: {error}")
+        return
+    require(condition=False, message="strict loading takes a key that nobody has")
+
+
+def pinned_memory(subject: Subject) -> None:
+    """`is_pinned` answers, and `pin_memory` pins every inner tensor where there is a device."""
+    tensor = subject.build()
+    require(not tensor.is_pinned(), "a new tensor says that it is pinned")
+    if torch.cuda.is_available():
+        found = tensor.pin_memory()
+        require(found.is_pinned(), "pin_memory() gives a tensor that is not pinned")
+        require(equal_packed(found, tensor), "pin_memory() changes the tensor")
+
+
 def state_dict_assigned(subject: Subject) -> None:
     """`load_state_dict(assign=True)` puts the tensor into a float module."""
     tensor, module = subject.build(), subject.linear()
@@ -109,6 +156,10 @@ CHECKS = (
     weights_only_round_trip,
     dtype_conversion,
     module_conversion,
+    half_conversion,
+    module_saved_whole,
+    strict_keys,
+    pinned_memory,
     state_dict_assigned,
     state_dict_copied,
     flatten_round_trip,

@@ -1,9 +1,15 @@
-"""Checks of `linear` against the dequantized weight."""
+"""Checks of `linear` against what the tensor says it multiplies."""
 
 import torch
 from torch.nn.functional import linear
 
-from qconfig.testing.subject import Subject, require, require_close
+from qconfig.testing.subject import (
+    Subject,
+    equal_packed,
+    expected_linear,
+    require,
+    require_close,
+)
 
 
 def linear_ranks(subject: Subject) -> None:
@@ -12,7 +18,7 @@ def linear_ranks(subject: Subject) -> None:
     for leading in ((), (5,), (2, 3), (2, 1, 3)):
         x = subject.activation(*leading)
         with torch.no_grad():
-            require_close(linear(x, tensor), linear(x, tensor.dequantize()), f"rank {x.dim()}")
+            require_close(linear(x, tensor), expected_linear(tensor, x), f"rank {x.dim()}")
 
 
 def linear_batches(subject: Subject) -> None:
@@ -21,7 +27,7 @@ def linear_batches(subject: Subject) -> None:
     for rows in (1, 7, 8, 9, 16, 17, 64):
         x = subject.activation(rows)
         with torch.no_grad():
-            require_close(linear(x, tensor), linear(x, tensor.dequantize()), f"batch of {rows}")
+            require_close(linear(x, tensor), expected_linear(tensor, x), f"batch of {rows}")
 
 
 def linear_bias(subject: Subject) -> None:
@@ -29,7 +35,7 @@ def linear_bias(subject: Subject) -> None:
     tensor, x = subject.build(), subject.activation(3)
     bias = torch.arange(subject.shape[0]).to(x.dtype)
     with torch.no_grad():
-        require_close(linear(x, tensor, bias), linear(x, tensor.dequantize(), bias), "bias")
+        require_close(linear(x, tensor, bias), expected_linear(tensor, x, bias), "bias")
 
 
 def linear_empty(subject: Subject) -> None:
@@ -51,15 +57,47 @@ def linear_in_inference_mode(subject: Subject) -> None:
 
 
 def gradient_of_activation(subject: Subject) -> None:
-    """The gradient reaches the activation, though the weight has none."""
+    """The gradient reaches the activation, as if it were not quantized; the weight has none."""
     tensor, x = subject.build(), subject.activation(3)
     found, expected = x.clone().requires_grad_(), x.clone().requires_grad_()
     linear(found, tensor).sum().backward()  # type: ignore[no-untyped-call]
-    linear(expected, tensor.dequantize()).sum().backward()  # type: ignore[no-untyped-call]
+    scaled = getattr(tensor, "scaled_activation", lambda value: value)(expected)
+    linear(scaled, tensor.dequantize()).sum().backward()  # type: ignore[no-untyped-call]
     if found.grad is None or expected.grad is None:
         require(condition=False, message="no gradient reaches the activation")
     else:
         require_close(found.grad, expected.grad, "gradient")
+
+
+def successive_forwards(subject: Subject) -> None:
+    """Forwards of ranks 1, 2 and 3 one after another agree and leave the weight as it was."""
+    tensor, before = subject.build(), subject.build()
+    x = subject.activation(6)
+    with torch.no_grad():
+        first = linear(x, tensor)
+        require_close(linear(x[0], tensor), first[0], "rank 1")
+        require_close(linear(x.view(2, 3, -1), tensor).flatten(0, 1), first, "rank 3")
+        require(torch.equal(linear(x, tensor), first), "a second forward gives another result")
+    require(equal_packed(tensor, before), "a forward changes the weight")
+
+
+def adapters_train(subject: Subject) -> None:
+    """Low-rank adapters on top of a quantized layer, and the layer before it, get gradients."""
+    layer, dtype = subject.quantized_linear(), subject.dtype.to_torch()
+    rows, columns = subject.shape
+    before = torch.nn.Linear(columns, columns, dtype=dtype)
+    down = torch.nn.Linear(columns, 4, bias=False, dtype=dtype)
+    up = torch.nn.Linear(4, rows, bias=False, dtype=dtype)
+    x = before(subject.activation(5))
+    (layer(x) + up(down(x))).square().mean().backward()
+    for name, module in (("the layer before", before), ("lora_A", down), ("lora_B", up)):
+        gradient = module.weight.grad
+        if gradient is None:
+            require(condition=False, message=f"{name} gets no gradient")
+        else:
+            require(gradient.isfinite().all(), f"the gradient of {name} is not finite")
+            require(gradient.any(), f"the gradient of {name} is zero")
+    require(layer.weight.grad is None, "the packed weight gets a gradient")
 
 
 CHECKS = (
@@ -69,4 +107,6 @@ CHECKS = (
     linear_empty,
     linear_in_inference_mode,
     gradient_of_activation,
+    successive_forwards,
+    adapters_train,
 )

@@ -2,7 +2,7 @@
 
 import torch
 
-from qconfig.errors import LayoutError, UnsupportedOperationError
+from qconfig.errors import UnsupportedOperationError
 from qconfig.testing.subject import Subject, equal_packed, require, require_refusal
 
 
@@ -35,27 +35,8 @@ def mutation_refused(subject: Subject) -> None:
     require(equal_packed(tensor, before), "a refused operator has changed the tensor")
 
 
-def slices_aligned_or_refused(subject: Subject) -> None:
-    """A slice along either dimension has the values of the float slice, or raises."""
-    tensor = subject.build()
-    values = tensor.dequantize()
-    for dim in (0, 1, -1):
-        size = tensor.shape[dim]
-        bounds = {0, 1, size // 4, size // 2, size - 1, size}
-        for start in sorted(bounds):
-            for stop in sorted(b for b in bounds if b >= start):
-                try:
-                    found = tensor.narrow(dim, start, stop - start).dequantize()
-                except (UnsupportedOperationError, LayoutError):
-                    continue
-                expected = values.narrow(dim, start, stop - start)
-                where = f"narrow({dim}, {start}, {stop - start})"
-                require(torch.equal(found, expected), f"{where} has other values")
-
-
 CHECKS = (
     share_memory_refused,
     unknown_operator_refused,
     mutation_refused,
-    slices_aligned_or_refused,
 )

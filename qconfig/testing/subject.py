@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from qconfig.builders.base import Builder, Target, builder_of
+from qconfig.builders.base import Builder, CalibratedBuilder, Target, builder_of
+from qconfig.builders.layer_calibration import LayerCalibration
 from qconfig.codec.dtypes import DType
 from qconfig.errors import LayoutError, UnsupportedOperationError
 from qconfig.versioning import Config
@@ -64,8 +65,36 @@ class Subject:
         return torch.randn(shape, generator=generator).to(self.dtype.to_torch())
 
     def build(self, seed: int = 0) -> Any:
-        """Return the quantized weight."""
-        return self.builder.build(self.config, self.weight(seed))
+        """Return the quantized weight, calibrated if its builder needs that."""
+        return self.quantized(self.weight(seed))
+
+    def quantized(self, weight: "torch.Tensor") -> Any:
+        """Return another weight, quantized in the same way."""
+        builder = self.builder
+        if isinstance(builder, CalibratedBuilder) and builder.needs_calibration(self.config):
+            return builder.build(self.config, weight, self.calibration())
+        return builder.build(self.config, weight)
+
+    def serves(self, shape: tuple[int, ...], module_class: str) -> bool:
+        """Return whether the builder takes a weight of another shape or module class."""
+        target = Target("layer.weight", shape, self.dtype, (module_class,))
+        return self.builder.refusal(self.config, target) is None
+
+    def calibration(self) -> LayerCalibration:
+        """Return what calibration would observe: activations within -4 and 4, outputs within 64."""
+        import torch
+
+        peak = torch.full((self.shape[1],), 4.0)
+        return LayerCalibration(
+            act_scale=torch.tensor(4.0 / 127.5),
+            output_scale=torch.tensor(64.0 / 127.5),
+            act_min=-peak,
+            act_max=peak,
+            act_absmax=peak,
+            act_absmean=peak / 5,
+            act_sample=self.activation(16).float(),
+            rows=16,
+        )
 
     def linear(self) -> "nn.Linear":
         """Return a float Linear of that shape and type, without bias."""
@@ -136,6 +165,26 @@ def require_close(found: "torch.Tensor", expected: "torch.Tensor", what: str) ->
     require(
         error <= allowed * largest, f"{what}: off by {float(error / largest):.2g} of the largest"
     )
+
+
+def expected_linear(
+    tensor: Any, activation: "torch.Tensor", bias: "torch.Tensor | None" = None
+) -> "torch.Tensor":
+    """Return what `linear` should give, computed in float32 from the dequantized weight.
+
+    A tensor that quantizes activations or outputs says how in `activation_seen` and `output_seen`,
+    see `qconfig.tensors.matrix.MatrixTensor`.
+    """
+    from torch.nn.functional import linear
+
+    seen = getattr(tensor, "activation_seen", _unchanged)(activation).float()
+    total = linear(seen, tensor.dequantize().float(), None if bias is None else bias.float())
+    output: torch.Tensor = getattr(tensor, "output_seen", _unchanged)(total)
+    return output.to(activation.dtype)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
 
 
 def equal_packed(first: Any, second: Any) -> bool:
