@@ -7,7 +7,13 @@ import torch
 from attrs import frozen
 
 from qconfig.builders.base import builder_of, builders
-from qconfig.configs import Int8WeightOnlyConfig, PerGroup, PerTensor
+from qconfig.configs import (
+    AWQConfig,
+    Int8WeightOnlyConfig,
+    PerGroup,
+    PerTensor,
+    SmoothQuantConfig,
+)
 from qconfig.errors import UsageError
 from qconfig.testing import (
     ConformanceFailure,
@@ -21,7 +27,12 @@ from qconfig.testing import (
 from qconfig.testing.conformance import required_fields
 from qconfig.versioning import Config, attribute
 
-VARIANTS = [Int8WeightOnlyConfig(PerGroup(16)), Int8WeightOnlyConfig(PerTensor())]
+VARIANTS = [
+    AWQConfig(Int8WeightOnlyConfig(PerGroup(16)), scale_search_space_size=4),
+    Int8WeightOnlyConfig(PerGroup(16)),
+    Int8WeightOnlyConfig(PerTensor()),
+    SmoothQuantConfig(Int8WeightOnlyConfig()),
+]
 CHECKS = [
     *(check for c in builders() if not required_fields(c) for check in conformance(c)),
     *(check for config in VARIANTS for check in conformance(config, dtypes=("float16",))),
