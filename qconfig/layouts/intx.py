@@ -7,7 +7,8 @@ from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
-from qconfig.errors import LayoutError
+from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
+from qconfig.errors import FieldError, LayoutError
 from qconfig.layouts.blocks import check_scale, scale_shape
 from qconfig.layouts.int8 import check_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
@@ -17,9 +18,10 @@ INTX_DTYPES = tuple(DType(f"int{bits}") for bits in range(1, 9))
 
 
 class ActivationQuantization(StrEnum):
-    """How `linear` quantizes its activation; torchao stores the same strings."""
+    """How `linear` quantizes its activation; torchao stores the first of these strings."""
 
     INT8_ASYM_PER_TOKEN = "int8_asym_per_token"  # noqa: S105 (no secret)
+    INT8_SYM_PER_TOKEN = "int8_sym_per_token"  # noqa: S105 (no secret)
 
 
 @register_layout("IntxUnpackedToInt8TensorLayout", 3)
@@ -85,3 +87,37 @@ def code_range(target_dtype: DType) -> tuple[int, int]:
         )
     half = 1 << INTX_DTYPES.index(target_dtype)
     return -half, half - 1
+
+
+def check_mapping(
+    mapping_type: MappingType,
+    target_dtype: DType,
+    algorithm: IntxChooseQParamsAlgorithm,
+    name: str = "mapping_type",
+) -> None:
+    """Check that a mapping exists for an integer type and an algorithm.
+
+    Args:
+        mapping_type: how real values map to codes.
+        target_dtype: int1 to int8.
+        algorithm: how scales are found.
+        name: the config's field that says the mapping.
+
+    Raises:
+        FieldError: naming the field.
+    """
+    if mapping_type is MappingType.SYMMETRIC_NO_CLIPPING_ERR and target_dtype is DType.INT1:
+        raise FieldError(
+            "int1 has no positive code, so that every positive value would be clipped",
+            pointer=f"/{name}",
+            found=mapping_type.value,
+            expected="SYMMETRIC or ASYMMETRIC",
+        )
+    hqq = algorithm is IntxChooseQParamsAlgorithm.HQQ_SCALE_ONLY
+    if hqq and mapping_type is not MappingType.SYMMETRIC:
+        raise FieldError(
+            "HQQ_SCALE_ONLY finds scales of the symmetric mapping only",
+            pointer=f"/{name}",
+            found=mapping_type.value,
+            expected="SYMMETRIC",
+        )

@@ -1,26 +1,16 @@
 """Codes of 1 to 8 bits, scales and zero points of a weight, bit for bit those of torchao 0.18.
 
-For each block of the last dimension, with the codes of the type from `low` to `high`, in the
-weight's own type (`choose_qparams_affine` of torchao 0.18):
+Scales and zero points are chosen block by block of the last dimension, in the weight's own type,
+see `qconfig.tensors.intx_mappings`. Then the scale takes its stored type and
+`q = clamp(round(w * (1 / scale)) + zero_point, low, high)`, halves to even; the reciprocal is taken
+in the scale's type and the product in the wider of both types (`quantize_affine`).
 
-| mapping | scale | zero point |
-|---|---|---|
-| symmetric | `max|w| / ((high - low) / 2)` | 0 |
-| symmetric, no clipping | the larger of `min / low` and `max / high` | 0 |
-| asymmetric | `(max - min) / (high - low)` | `clamp(low - round(min / scale), low, high)` |
-
-`min` is at most and `max` at least 0; a scale is at least the smallest normal number. Then the
-scale takes its stored type and `q = clamp(round(w * (1 / scale)) + zero_point, low, high)`, halves
-to even; the reciprocal is taken in the scale's type and the product in the wider of both types.
-
-Where torchao's codes are noise, these are sound: a stored float16 scale never becomes 0, its
-reciprocal never infinity, and the width `max - min` of a float16 block does not overflow.
+Where torchao's codes are noise, these are sound: a stored float16 scale never becomes 0, and its
+reciprocal never infinity.
 
 Steps on 16-bit floats are slow on CPUs, so rows are widened to float32 in a buffer that stays in
 cache; only the product is rounded to the type it has in torchao.
 """
-
-from collections.abc import Callable
 
 import torch
 
@@ -28,8 +18,9 @@ from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
 from qconfig.errors import BuildError
 from qconfig.layouts.blocks import scale_shape
-from qconfig.layouts.intx import code_range
+from qconfig.layouts.intx import check_mapping, code_range
 from qconfig.tensors.intx_hqq import hqq_scale
+from qconfig.tensors.intx_mappings import CHOOSE, Choose
 from qconfig.tensors.intx_slabs import Slab, by_slabs, grouped
 
 _LEAST_FLOAT16 = 2.0**-24
@@ -59,13 +50,14 @@ def quantize_intx(
         like the scales, or None where all are 0 because the mapping is symmetric.
 
     Raises:
-        BuildError: the weight holds NaN or infinity (count and first index are named), a scale
-            overflows its type, or the mapping does not exist for these codes or this algorithm.
+        BuildError: the weight holds NaN or infinity (count and first index are named), or a scale
+            overflows its type.
+        FieldError: the mapping does not exist for these codes or this algorithm.
         LayoutError: the blocks do not tile the weight, or the target type is another.
     """
     weight = weight.detach()
     bounds = code_range(target_dtype)
-    _check_mapping(mapping_type, bounds, algorithm)
+    check_mapping(mapping_type, target_dtype, algorithm)
     kind = scale_dtype or weight.dtype
     blocks = scale_shape(tuple(weight.shape), block_size)
     codes = torch.empty(weight.shape, dtype=torch.int8, device=weight.device)
@@ -80,10 +72,7 @@ def quantize_intx(
             _least(scale)
             by_slabs(weight, codes, scale, None, lambda slab: _write_codes(slab, bounds))
     else:
-        choose = _CHOOSE[mapping_type]
-        by_slabs(
-            weight, codes, scale, zero_point, lambda slab: _quantize_slab(slab, bounds, choose)
-        )
+        choose_and_write(weight, codes, scale, zero_point, bounds, mapping_type)
     if not bool(scale.isfinite().all()):
         raise not_finite(weight, kind)
     return codes, scale, zero_point
@@ -123,78 +112,78 @@ def quantize_with_qparams(
     return codes
 
 
-def _check_mapping(
-    mapping_type: MappingType, bounds: tuple[int, int], algorithm: IntxChooseQParamsAlgorithm
+def checked_qparams(
+    scale: torch.Tensor, zero_point: torch.Tensor | None, target_dtype: DType
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return given scales and zero points as a tensor stores them, copied and detached.
+
+    Args:
+        scale: floating point.
+        zero_point: whole numbers of any type, or None for zeros.
+        target_dtype: int1 to int8.
+
+    Returns:
+        The scales in their own type; zero points as int8, or None where all are 0.
+
+    Raises:
+        BuildError: a scale is not positive and finite, or a zero point is no code of the type.
+    """
+    scale = scale.detach().clone(memory_format=torch.contiguous_format)
+    low, high = code_range(target_dtype)
+    _refuse(~(scale.isfinite() & (scale > 0)), scale, "scale", "positive finite numbers")
+    if zero_point is None:
+        return scale, None
+    zero = zero_point.detach()
+    bad = (zero < low) | (zero > high) | (zero != zero.round())
+    _refuse(bad, zero, "zero_point", f"whole numbers from {low} to {high}")
+    codes = zero.to(torch.int8).contiguous()
+    return scale, codes if bool(codes.any()) else None
+
+
+def _refuse(bad: torch.Tensor, values: torch.Tensor, name: str, expected: str) -> None:
+    if bool(bad.any()):
+        first = tuple(bad.nonzero()[0].tolist())
+        raise BuildError(
+            f"{name} is wrong in {int(bad.sum())} of {bad.numel()} blocks, "
+            f"the first at {list(first)}",
+            pointer=f"/{name}",
+            found=values[first].item(),
+            expected=expected,
+        )
+
+
+def choose_and_write(  # noqa: PLR0917
+    weight: torch.Tensor,
+    codes: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    bounds: tuple[int, int],
+    mapping_type: MappingType,
 ) -> None:
-    if mapping_type is MappingType.SYMMETRIC_NO_CLIPPING_ERR and bounds[1] == 0:
-        raise BuildError(
-            "int1 has no positive code, so that every positive value would be clipped",
-            pointer="/mapping_type",
-            found=mapping_type.value,
-            expected="SYMMETRIC or ASYMMETRIC",
-        )
-    hqq = algorithm is IntxChooseQParamsAlgorithm.HQQ_SCALE_ONLY
-    if hqq and mapping_type is not MappingType.SYMMETRIC:
-        raise BuildError(
-            "HQQ_SCALE_ONLY finds scales of the symmetric mapping only",
-            pointer="/mapping_type",
-            found=mapping_type.value,
-            expected="SYMMETRIC",
-        )
+    """Write codes, scales and zero points; values that are not finite give scales that are not.
+
+    Args:
+        weight: (..., K), floating point, any strides.
+        codes: int8, contiguous, of the weight's shape.
+        scale: floating point, contiguous; its shape says what shares a scale.
+        zero_point: int8, shaped like `scale`, for the asymmetric mapping, else None.
+        bounds: smallest and largest code.
+        mapping_type: how real values map to codes.
+
+    Raises:
+        LayoutError: a block has more than one row.
+    """
+    choose = CHOOSE[mapping_type]
+    by_slabs(weight, codes, scale, zero_point, lambda slab: _quantize_slab(slab, bounds, choose))
 
 
-_Choose = Callable[[Slab, tuple[int, int]], tuple[torch.Tensor, torch.Tensor | None]]
-
-
-def _quantize_slab(slab: Slab, bounds: tuple[int, int], choose: _Choose) -> None:
+def _quantize_slab(slab: Slab, bounds: tuple[int, int], choose: Choose) -> None:
     exact, zero_point = choose(slab, bounds)
     slab.scale.copy_(exact)
     _least(slab.scale)
     if slab.zero_point is not None and zero_point is not None:
         slab.zero_point.copy_(zero_point)
     _write_codes(slab, bounds)
-
-
-def _symmetric(slab: Slab, bounds: tuple[int, int]) -> tuple[torch.Tensor, None]:
-    low, high = bounds
-    largest = slab.load().abs_().amax(2).to(slab.weight.dtype)
-    return _at_least_normal(largest / (float(high - low) / 2)), None
-
-
-def _no_clipping(slab: Slab, bounds: tuple[int, int]) -> tuple[torch.Tensor, None]:
-    low, high = bounds
-    least, most = _extremes(slab)
-    from_least, from_most = least / float(low), most / float(high)
-    return _at_least_normal(torch.where(from_least > from_most, from_least, from_most)), None
-
-
-def _asymmetric(slab: Slab, bounds: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
-    low, high = bounds
-    steps = float(high - low)
-    least, most = _extremes(slab)
-    width = most - least
-    scale = width / steps
-    if width.dtype == torch.float16:
-        scale = torch.where(width.isinf(), most / steps - least / steps, scale)
-    scale = _at_least_normal(scale)
-    return scale, torch.clamp(low - torch.round(least / scale), low, high)
-
-
-_CHOOSE: dict[MappingType, _Choose] = {
-    MappingType.SYMMETRIC: _symmetric,
-    MappingType.SYMMETRIC_NO_CLIPPING_ERR: _no_clipping,
-    MappingType.ASYMMETRIC: _asymmetric,
-}
-
-
-def _extremes(slab: Slab) -> tuple[torch.Tensor, torch.Tensor]:
-    values = slab.load()
-    kind = slab.weight.dtype
-    return values.amin(2).clamp_(max=0).to(kind), values.amax(2).clamp_(min=0).to(kind)
-
-
-def _at_least_normal(scale: torch.Tensor) -> torch.Tensor:
-    return scale.clamp_(min=torch.finfo(scale.dtype).smallest_normal)
 
 
 def _least(scale: torch.Tensor) -> None:

@@ -118,4 +118,5 @@ def by_slabs(
 def _buffer_elements(weight: torch.Tensor, wide: torch.dtype, kind: torch.dtype, spare: int) -> int:
     taken = (1 + spare) * wide.itemsize + (0 if kind == wide else kind.itemsize)
     share = weight.numel() * weight.dtype.itemsize // (8 * taken)
-    return max(_SMALLEST_BUFFER, min(_BUFFER_ELEMENTS, share))
+    most = _BUFFER_ELEMENTS if weight.device.type == "cpu" else share
+    return max(_SMALLEST_BUFFER, min(most, share))

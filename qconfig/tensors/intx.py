@@ -1,0 +1,92 @@
+"""`IntxUnpackedToInt8Tensor`: codes of 1 to 8 bits, one an int8, for linears and embeddings."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+import torch
+
+from qconfig.codec.dtypes import DType
+from qconfig.layouts.intx import (
+    ActivationQuantization,
+    IntxUnpackedToInt8TensorLayout,
+    code_range,
+)
+from qconfig.tensors import blockwise
+from qconfig.tensors.geometry import Follows
+from qconfig.tensors.intx_linear import intx_linear, quantize_tokens
+from qconfig.tensors.matrix import MatrixTensor
+from qconfig.tensors.value_checks import check_code_range, check_finite, check_scale_values
+
+
+class IntxUnpackedToInt8Tensor(MatrixTensor):
+    """A tensor of values `(qdata - zero_point) * scale`, as torchao 0.18's class of that name.
+
+    Attributes:
+        qdata: int8 codes within the range of `target_dtype`, (N, K) or (B, N, K); the tensor has
+            its shape and strides.
+        scale: floating point, one entry a block: (N, K/g), with B in front.
+        target_dtype: int1 to int8.
+        block_size: elements that share a scale, along each dimension.
+        zero_point: int8 or floating point, shaped like `scale`, or None.
+        activation_quantization: how `linear` quantizes its activation, or None. Embeddings have
+            no activation.
+    """
+
+    layout_class: ClassVar[type] = IntxUnpackedToInt8TensorLayout
+    follows: ClassVar[Mapping[str, Follows]] = {
+        "qdata": Follows.SAME,
+        "scale": Follows.SAME,
+        "zero_point": Follows.SAME,
+    }
+
+    qdata: torch.Tensor
+    scale: torch.Tensor
+    target_dtype: DType
+    block_size: tuple[int, ...]
+    zero_point: torch.Tensor | None
+    activation_quantization: ActivationQuantization | None
+
+    def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """Return the values as an ordinary tensor.
+
+        Args:
+            dtype: floating-point type of the result; by default the one this tensor shows.
+        """
+        target = dtype or self.shown_dtype
+        return blockwise.dequantize(self.qdata, self.scale, self.zero_point, target)
+
+    def linear(self, activation: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """Return `activation @ self.T + bias`; see `MatrixTensor.linear`."""
+        how = self.activation_quantization
+        kind = None if how is None else how.value
+        result = intx_linear(activation, self.qdata, self.scale, self.zero_point, kind)
+        return result if bias is None else result + bias
+
+    def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
+        """Return the activation, quantized and dequantized in float32 if the tensor says so."""
+        if self.activation_quantization is None:
+            return activation
+        flat = activation.reshape(-1, self.shape[-1])
+        values, scale = quantize_tokens(flat, self.activation_quantization.value)
+        return (values.float() * scale.float()).view(activation.shape)
+
+    @classmethod
+    def simplify(cls, layout: Any) -> Any:
+        """Return the layout without zero points if all are 0, as torchao stores them."""
+        if layout.zero_point is not None and not bool(layout.zero_point.any()):
+            return attrs.evolve(layout, zero_point=None)
+        return layout
+
+    @classmethod
+    def check_layout_values(cls, layout: Any) -> None:
+        """Check that scales are positive and finite, and that codes keep to their range.
+
+        Raises:
+            LayoutError: naming field, count and first index.
+        """
+        check_scale_values(layout, "scale")
+        check_finite(layout, ("zero_point",))
+        low, high = code_range(layout.target_dtype)
+        if (low, high) != (-128, 127):
+            check_code_range(layout, "qdata", low, high)

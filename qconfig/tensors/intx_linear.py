@@ -1,0 +1,174 @@
+"""The product of activations and intx weights, and its gradient for the activations.
+
+One operator, `qconfig::intx_linear`, stands in every graph: how it computes is decided when it
+runs, by the batch at hand. A few rows of codes at a time become floats in a buffer that stays in
+cache: float32 at first, for steps on 16-bit floats are slow on CPUs, and bfloat16 where the batch
+is large enough for its faster product to pay. float16, whose products are slow, is computed in
+float32.
+
+A quantized activation enters as whole numbers `q - zero_point`, at most 255 and so exact in every
+type, and its scale is a factor of the result; torchao 0.18 rounds the activation's values instead.
+"""
+# ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
+
+from typing import Any
+
+import torch
+
+from qconfig.configs.choices import MappingType
+from qconfig.layouts.intx import ActivationQuantization
+from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
+from qconfig.tensors.intx_quantize import choose_and_write
+
+_FLOAT32_ROWS = 4
+_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_MAPPINGS = {
+    ActivationQuantization.INT8_ASYM_PER_TOKEN.value: MappingType.ASYMMETRIC,
+    ActivationQuantization.INT8_SYM_PER_TOKEN.value: MappingType.SYMMETRIC,
+}
+
+
+def intx_linear(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    activation_quantization: str | None,
+) -> torch.Tensor:
+    """Return `activation @ weight.T` for a weight of intx codes.
+
+    Args:
+        activation: (..., K), floating point.
+        qdata: (N, K) int8 codes, any strides.
+        scale: floating point, (N, K/g) or any other that divides (N, K).
+        zero_point: int8 or floating point, shaped like `scale`, or None.
+        activation_quantization: a value of `ActivationQuantization`, or None.
+
+    Returns:
+        (..., N) in the activation's type; differentiable with respect to the activation, straight
+        through its quantization.
+    """
+    plain = type(activation) is torch.Tensor and type(qdata) is torch.Tensor
+    if plain and not (torch.compiler.is_compiling() or activation.requires_grad):
+        return _product(activation, qdata, scale, zero_point, activation_quantization)
+    result: torch.Tensor = _operator(activation, qdata, scale, zero_point, activation_quantization)
+    return result
+
+
+@torch.library.custom_op("qconfig::intx_linear", mutates_args=())
+def _operator(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    activation_quantization: str | None,
+) -> torch.Tensor:
+    return _product(activation, qdata, scale, zero_point, activation_quantization)
+
+
+@_operator.register_fake
+def _fake(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    activation_quantization: str | None,
+) -> torch.Tensor:
+    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:4])
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
+    qdata, scale, zero_point = ctx.saved_tensors
+    zero = None if zero_point is None else zero_point.t()
+    return intx_linear(gradient, qdata.t(), scale.t(), zero, None), None, None, None, None
+
+
+torch.library.register_autograd("qconfig::intx_linear", _backward, setup_context=_setup)
+
+
+def quantize_tokens(
+    activation: torch.Tensor, activation_quantization: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return int8 activations as `(q - zero_point, scale)`, a scale for each token.
+
+    Codes, zero points and scales are those of torchao 0.18 for the activation's type. A token that
+    holds NaN or infinity has a scale that is not finite.
+
+    Args:
+        activation: (M, K), floating point.
+        activation_quantization: a value of `ActivationQuantization`.
+
+    Returns:
+        Whole numbers from -255 to 255, (M, K), and scales, (M, 1), in the activation's type.
+    """
+    mapping = _MAPPINGS[activation_quantization]
+    scale = activation.new_empty((activation.shape[0], 1))
+    codes = torch.empty(activation.shape, dtype=torch.int8, device=activation.device)
+    zero_point = None
+    if mapping is MappingType.ASYMMETRIC:
+        zero_point = torch.empty(scale.shape, dtype=torch.int8, device=activation.device)
+    choose_and_write(activation, codes, scale, zero_point, (-128, 127), mapping)
+    values = codes.to(activation.dtype)
+    return values if zero_point is None else values.sub_(zero_point), scale
+
+
+def _product(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    activation_quantization: str | None,
+) -> torch.Tensor:
+    rows, columns = qdata.shape
+    flat = activation.reshape(activation.numel() // columns if columns else 0, columns)
+    if not flat.shape[0] or not rows or not columns:
+        return activation.new_zeros((*activation.shape[:-1], rows))
+    factor = None
+    if activation_quantization is not None:
+        flat, factor = quantize_tokens(flat, activation_quantization)
+    kind = _product_type(flat)
+    result = _by_rows(flat.to(kind).contiguous(), qdata, scale, zero_point)
+    if factor is not None:
+        result = result.mul_(factor) if result.dtype == kind else result * factor
+    return result.to(activation.dtype).view(*activation.shape[:-1], rows)
+
+
+def _product_type(flat: torch.Tensor) -> torch.dtype:
+    if flat.device.type != "cpu" or flat.dtype not in {torch.bfloat16, torch.float16}:
+        return flat.dtype
+    if flat.dtype == torch.float16 or flat.shape[0] <= _FLOAT32_ROWS:
+        return torch.float32
+    return flat.dtype
+
+
+def _by_rows(
+    flat: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+) -> torch.Tensor:
+    rows, columns = qdata.shape
+    step = rows if flat.device.type != "cpu" else rows_per_buffer(columns, 4, rows)
+    wide = torch.promote_types(torch.promote_types(flat.dtype, scale.dtype), torch.float32)
+    work = row_buffer(qdata, wide, step)
+    buffer = work if wide == flat.dtype else row_buffer(qdata, flat.dtype, step)
+    result = flat.new_empty((flat.shape[0], rows))
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        part = buffer[: stop - start]
+        write_rows(part, qdata, scale, zero_point, start, work)
+        result[:, start:stop] = _times_transposed(flat, part)
+    return result
+
+
+def _times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
+        # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
+        # spin; oneDNN computes in torch's own threads.
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
+        return product
+    return torch.mm(flat, part.t())
