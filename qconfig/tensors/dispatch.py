@@ -23,10 +23,15 @@ class OperatorTable:
     def __init__(self, parent: "OperatorTable | None" = None) -> None:
         self.aten: Table = dict(parent.aten) if parent else {}
         self.torch: Table = dict(parent.torch) if parent else {}
+        self.named: Table = dict(parent.named) if parent else {}
 
     def implements(self, *operators: Any) -> Callable[[F], F]:
         """Register the implementation of aten operators."""
         return _registers(self.aten, operators)
+
+    def implements_named(self, *names: str) -> Callable[[F], F]:
+        """Register the implementation of operators that torch registers later, or not at all."""
+        return _registers(self.named, names)
 
     def implements_torch(self, *functions: Any) -> Callable[[F], F]:
         """Register the implementation of functions of torch, which autograd sees through."""
@@ -51,7 +56,7 @@ def run_aten(cls: type, table: OperatorTable, func: Any, args: Any, kwargs: Any)
     Raises:
         UnsupportedOperationError: naming operator and class.
     """
-    implementation = table.aten.get(func)
+    implementation = table.aten.get(func) or table.named.get(str(func))
     if implementation is not None:
         return implementation(func, args, kwargs)
     if not func._schema.is_mutable:

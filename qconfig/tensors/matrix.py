@@ -1,18 +1,18 @@
 """`MatrixTensor`: a packed weight of a linear, an embedding or of experts."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch.nn import functional
 
-from qconfig.tensors import matrix_ops, matrix_view_ops
+from qconfig.tensors import matrix_ops, matrix_sharding, matrix_view_ops
 from qconfig.tensors.base import PackedTensor
 from qconfig.tensors.dispatch import OperatorTable, unsupported
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix_table import MATRIX
 
-OPERATORS = (matrix_ops.__name__, matrix_view_ops.__name__)
+OPERATORS = (matrix_ops.__name__, matrix_sharding.__name__, matrix_view_ops.__name__)
 """The modules whose import fills the table that every class copies."""
 
 
@@ -108,6 +108,28 @@ class MatrixTensor(PackedTensor):
         if blocks is not None:
             attributes["block_size"] = blocks
         return self._wrap(tensors, attributes, self.shown_dtype, torch.Size(shape))
+
+    def fsdp_pre_all_gather(
+        self,
+        mesh: Any,
+        outer_size: torch.Size,
+        outer_stride: tuple[int, ...],
+        module: Any,
+        mp_policy: Any,
+    ) -> Any:
+        """Return the inner tensors that FSDP2 gathers, and what they belong to."""
+        return matrix_sharding.pre_all_gather(self, outer_size[0], mesh.size())
+
+    def fsdp_post_all_gather(
+        self,
+        all_gather_outputs: tuple[torch.Tensor, ...],
+        metadata: Any,
+        param_dtype: torch.dtype,
+        *,
+        out: torch.Tensor | None = None,
+    ) -> Any:
+        """Return the whole tensor that FSDP2 gathered."""
+        return matrix_sharding.post_all_gather(all_gather_outputs, metadata, out)
 
     def with_activation_scale(self, act_pre_scale: torch.Tensor | None) -> Self:
         """Return the tensor with a factor by which `linear` multiplies its activation first.

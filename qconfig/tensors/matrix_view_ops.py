@@ -10,6 +10,7 @@ from qconfig.tensors import matrix_cuts as cuts
 from qconfig.tensors import matrix_views as views
 from qconfig.tensors.common_ops import is_packed
 from qconfig.tensors.dispatch import aliased, unsupported
+from qconfig.tensors.flat_view import FlatView
 from qconfig.tensors.matrix_table import MATRIX
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ def _squeeze(weight: "MatrixTensor", dim: int) -> "MatrixTensor":
     if weight.shape[views.dimension(weight, dim)] != 1:
         return views.reshaped(weight, weight.shape)
     return views.selected(weight, dim, 0)
+
+
+def _view(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    weight, shape = args
+    if len(shape) == 1 and shape[0] in (-1, weight.numel()):
+        return FlatView(weight)
+    result: torch.Tensor = aliased(func, args, kwargs, views.reshaped(weight, shape))
+    return result
 
 
 def _expand(weight: "MatrixTensor", sizes: Sequence[int]) -> "MatrixTensor":
@@ -114,7 +123,7 @@ _view_of(views.transposed, aten.transpose.int)
 _view_of(views.permuted, aten.permute.default)
 _view_of(views.unsqueezed, aten.unsqueeze.default)
 _view_of(_squeeze, aten.squeeze.dim)
-_view_of(views.reshaped, aten.view.default)
+MATRIX.implements(aten.view.default)(_view)
 _view_of(_expand, aten.expand.default)
 _result_of(views.reshaped, aten._unsafe_view.default)
 _result_of(_split, aten.split.Tensor)
