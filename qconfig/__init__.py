@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         validate_config,
     )
     from qconfig.builders.base import register_builder
+    from qconfig.calibration.calibrate import calibrate
+    from qconfig.calibration.calibration import Calibration
     from qconfig.checkpoints.inspect import inspect_checkpoint
     from qconfig.checkpoints.load import load_checkpoint
     from qconfig.checkpoints.quantize import quantize_checkpoint
@@ -84,6 +86,8 @@ if TYPE_CHECKING:
         SmoothQuantConfig,
         ZeroPointDomain,
     )
+    from qconfig.configs.calibration import CalibrationConfig
+    from qconfig.configs.choices import Observer
     from qconfig.engine.apply import quantize_
     from qconfig.errors import QconfigError
     from qconfig.layouts import Int8TensorLayout
@@ -92,6 +96,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AWQConfig",
+    "Calibration",
+    "CalibrationConfig",
     "Config",
     "DType",
     "Float8DynamicActivationFloat8WeightConfig",
@@ -122,6 +128,7 @@ __all__ = [
     "MappingType",
     "NVFP4DynamicActivationNVFP4WeightConfig",
     "NVFP4WeightOnlyConfig",
+    "Observer",
     "PackedTensor",
     "PerAxis",
     "PerBlock",
@@ -139,6 +146,7 @@ __all__ = [
     "TensorSpec",
     "ZeroPointDomain",
     "attribute",
+    "calibrate",
     "config_from_dict",
     "config_to_dict",
     "dump_config",
@@ -175,6 +183,8 @@ _HOMES = {
         "validate_config",
     ),
     "qconfig.builders.base": ("register_builder",),
+    "qconfig.calibration.calibrate": ("calibrate",),
+    "qconfig.calibration.calibration": ("Calibration",),
     "qconfig.checkpoints.inspect": ("inspect_checkpoint",),
     "qconfig.checkpoints.load": ("load_checkpoint",),
     "qconfig.checkpoints.quantize": ("quantize_checkpoint",),
@@ -224,6 +234,8 @@ _HOMES = {
         "SmoothQuantConfig",
         "ZeroPointDomain",
     ),
+    "qconfig.configs.calibration": ("CalibrationConfig",),
+    "qconfig.configs.choices": ("Observer",),
     "qconfig.engine.apply": ("quantize_",),
     "qconfig.errors": ("QconfigError",),
     "qconfig.layouts": ("Int8TensorLayout",),

@@ -11,6 +11,7 @@ from qconfig.versioning import Config
 if TYPE_CHECKING:
     from torch import nn
 
+    from qconfig.calibration.calibration import Calibration
     from qconfig.engine.plan_document import Plan
     from qconfig.rules.explain import Explanation
 
@@ -120,7 +121,11 @@ def upgrade_config(data: Any) -> dict[str, Any]:
 
 
 def plan(
-    model: "nn.Module | Path | str", config: Config, *, allow_unmatched: bool = False
+    model: "nn.Module | Path | str",
+    config: Config,
+    *,
+    allow_unmatched: bool = False,
+    calibration: "Calibration | None" = None,
 ) -> "Plan":
     """Return what `quantize_` or `quantize_checkpoint` would do; nothing is changed.
 
@@ -128,6 +133,8 @@ def plan(
         model: a module, or the path of a checkpoint.
         config: an `FqnToConfig`, or one config for every Linear.
         allow_unmatched: accept rules that match nothing.
+        calibration: what `calibrate` observed; None leaves unchecked whether layers whose config
+            needs calibration have it.
 
     Raises:
         QconfigError: the checkpoint cannot be opened, or is quantized already.
@@ -138,10 +145,15 @@ def plan(
         from qconfig.checkpoints.checkpoint import open_checkpoint
         from qconfig.checkpoints.quantize import plan_checkpoint
 
-        return plan_checkpoint(open_checkpoint(model), config, allow_unmatched=allow_unmatched)
+        return plan_checkpoint(
+            open_checkpoint(model),
+            config,
+            allow_unmatched=allow_unmatched,
+            calibration=calibration,
+        )
     from qconfig.engine.apply import plan_model
 
-    return plan_model(model, config, allow_unmatched=allow_unmatched)
+    return plan_model(model, config, allow_unmatched=allow_unmatched, calibration=calibration)
 
 
 def explain(fqn: str, config: Config, *, module_class: str | None = None) -> "Explanation":

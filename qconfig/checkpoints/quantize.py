@@ -7,12 +7,14 @@ from typing import Any
 from attrs import evolve
 
 from qconfig.builders.base import Target, builder_of
+from qconfig.calibration.calibration import Calibration
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.apply import chosen_config
+from qconfig.engine.calibrated import build_calibrated, check_calibrated, with_calibration_notes
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import named_targets
@@ -21,15 +23,20 @@ from qconfig.versioning import Config, Layout
 
 
 def plan_checkpoint(
-    checkpoint: Checkpoint, config: Config, *, allow_unmatched: bool = False
+    checkpoint: Checkpoint,
+    config: Config,
+    *,
+    allow_unmatched: bool = False,
+    calibration: Calibration | None = None,
 ) -> Plan:
     """Return the plan for a checkpoint that is not quantized yet; its notes become the plan's.
 
     Module classes are inferred from names and ranks, see `qconfig.engine.targets.inferred_class`.
+    Without a calibration, the plan has notes of the configs that need one.
 
     Raises:
         CheckpointError: it is quantized already.
-        PlanError: rules and checkpoint do not fit together.
+        PlanError: rules and checkpoint do not fit together, or rules and calibration.
     """
     if checkpoint.layouts or checkpoint.quantization_config is not None:
         raise CheckpointError(
@@ -45,7 +52,11 @@ def plan_checkpoint(
     targets = named_targets((name, t.shape, t.dtype) for name, t in tensors.items())
     tied = [(name, alias) for alias, name in ties.items()]
     plan = make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
-    return evolve(plan, notes=(*checkpoint.notes, *plan.notes))
+    plan = evolve(plan, notes=(*checkpoint.notes, *plan.notes))
+    if calibration is None:
+        return with_calibration_notes(plan)
+    check_calibrated(plan, calibration)
+    return plan
 
 
 def quantize_checkpoint(
@@ -54,6 +65,7 @@ def quantize_checkpoint(
     config: Config,
     *,
     allow_unmatched: bool = False,
+    calibration: Calibration | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
     follow_symlinks: bool = False,
@@ -68,6 +80,8 @@ def quantize_checkpoint(
         target: the directory to make.
         config: an `FqnToConfig`, or one config for every Linear.
         allow_unmatched: accept rules that match nothing.
+        calibration: what `calibrate` observed of the model, whose layers have the names that the
+            checkpoint gives them; for configs that need it.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
@@ -76,10 +90,13 @@ def quantize_checkpoint(
         QconfigError: of whatever kind; `target` is then absent and `source` as it was.
     """
     checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
-    plan = plan_checkpoint(checkpoint, config, allow_unmatched=allow_unmatched)
+    plan = plan_checkpoint(
+        checkpoint, config, allow_unmatched=allow_unmatched, calibration=calibration
+    )
+    check_calibrated(plan, calibration)
     write_checkpoint(
         target,
-        _shards(checkpoint, plan),
+        _shards(checkpoint, plan, calibration),
         with_config(checkpoint.config_json, config),
         origin=checkpoint,
         follow_symlinks=follow_symlinks,
@@ -89,7 +106,9 @@ def quantize_checkpoint(
     return plan
 
 
-def _shards(checkpoint: Checkpoint, plan: Plan) -> dict[str, ShardContents]:
+def _shards(
+    checkpoint: Checkpoint, plan: Plan, calibration: Calibration | None
+) -> dict[str, ShardContents]:
     shards = {n: ShardContents(metadata=metadata) for n, metadata in checkpoint.metadata.items()}
     for entry in plan.entries:
         name = entry.tied_to or entry.fqn
@@ -98,20 +117,25 @@ def _shards(checkpoint: Checkpoint, plan: Plan) -> dict[str, ShardContents]:
             shards[shard].ties[entry.fqn] = name
         elif entry.action is Action.QUANTIZE:
             file = checkpoint.directory / shard
-            shards[shard].layouts[name] = _quantized(plan, entry, tensor, file)
+            shards[shard].layouts[name] = _quantized(plan, entry, tensor, file, calibration)
         else:
             shards[shard].plain[name] = tensor
     return shards
 
 
-def _quantized(plan: Plan, entry: PlanEntry, tensor: LazyTensor, file: Path) -> Layout:
+def _quantized(
+    plan: Plan,
+    entry: PlanEntry,
+    tensor: LazyTensor,
+    file: Path,
+    calibration: Calibration | None,
+) -> Layout:
     config = chosen_config(plan, entry)
-    builder = builder_of(config)
-    expected = builder.layout(config, Target(entry.fqn, tensor.shape, tensor.dtype))
+    expected = builder_of(config).layout(config, Target(entry.fqn, tensor.shape, tensor.dtype))
 
     def build() -> Layout:
         try:
-            built: Any = builder.build(config, tensor.load())
+            built: Any = build_calibrated(config, tensor.load(), entry.fqn, calibration)
         except QconfigError as error:
             raise error.at(file=file, fqn=entry.fqn) from None
         layout: Layout = built.to_layout()

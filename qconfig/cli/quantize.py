@@ -26,6 +26,13 @@ from qconfig.cli.verb import PATH, allow_unmatched, follow_symlinks, jobs, verb
     metavar="FILE",
     help="The config: JSON, YAML or TOML.",
 )
+@click.option(
+    "--calibration",
+    "calibration_directory",
+    type=PATH,
+    metavar="DIR",
+    help="What calibrate observed and Calibration.save wrote.",
+)
 @allow_unmatched
 @jobs
 @follow_symlinks
@@ -34,6 +41,7 @@ def command(
     source: Path,
     target: Path,
     config_file: Path,
+    calibration_directory: Path | None,
     allow_unmatched: bool,
     jobs: int,
     follow_symlinks: bool,
@@ -45,15 +53,18 @@ def command(
     it are in memory at a time, per job. See first what would be done with qconfig plan.
     """
     from qconfig.api import load_config
+    from qconfig.calibration.calibration import Calibration
     from qconfig.checkpoints.quantize import quantize_checkpoint
 
     config = load_config(config_file)
+    known = None if calibration_directory is None else Calibration.load(calibration_directory)
     with threads(jobs) as executor, progress(output, "quantize") as report:
         plan = quantize_checkpoint(
             source,
             target,
             config,
             allow_unmatched=allow_unmatched,
+            calibration=known,
             executor=executor,
             progress=report,
             follow_symlinks=follow_symlinks,

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from qconfig.builders.base import builder_of
+from qconfig.calibration.calibration import Calibration
+from qconfig.engine.calibrated import build_calibrated, check_calibrated, with_calibration_notes
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_differences import differences
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
@@ -15,58 +16,84 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def quantize_(model: "nn.Module", config: Config, *, allow_unmatched: bool = False) -> Plan:
+def quantize_(
+    model: "nn.Module",
+    config: Config,
+    *,
+    allow_unmatched: bool = False,
+    calibration: Calibration | None = None,
+) -> Plan:
     """Quantize the parameters of a model in place and return the plan that was followed.
 
     Args:
         model: any module; tied parameters stay tied.
         config: an `FqnToConfig`, or one config for every Linear.
         allow_unmatched: accept rules that match nothing.
+        calibration: what `calibrate` observed, for configs that need it.
 
     Raises:
-        PlanError: rules and model do not fit together.
+        PlanError: rules and model do not fit together, or layers lack the calibration that their
+            config needs; all of them are named.
         BuildError: a weight cannot be quantized; the model is then as it was.
     """
-    plan = plan_model(model, config, allow_unmatched=allow_unmatched)
-    apply_plan(model, plan)
+    plan = plan_model(model, config, allow_unmatched=allow_unmatched, calibration=calibration)
+    apply_plan(model, plan, calibration=calibration)
     return plan
 
 
-def plan_model(model: "nn.Module", config: Config, *, allow_unmatched: bool = False) -> Plan:
+def plan_model(
+    model: "nn.Module",
+    config: Config,
+    *,
+    allow_unmatched: bool = False,
+    calibration: Calibration | None = None,
+) -> Plan:
     """Return the plan that `quantize_` would follow; nothing is changed.
 
-    Arguments are those of `quantize_`.
+    Arguments are those of `quantize_`. Without a calibration, the plan has notes of the configs
+    that need one.
 
     Raises:
-        PlanError: rules and model do not fit together.
+        PlanError: rules and model do not fit together, or rules and calibration.
     """
     found = model_targets(model)
-    return make_plan(
+    plan = make_plan(
         found.targets,
         config,
         tied=found.tied,
         packed=found.packed,
         allow_unmatched=allow_unmatched,
     )
+    if calibration is None:
+        return with_calibration_notes(plan)
+    check_calibrated(plan, calibration)
+    return plan
 
 
-def apply_plan(model: "nn.Module", plan: Plan) -> None:
+def apply_plan(model: "nn.Module", plan: Plan, *, calibration: Calibration | None = None) -> None:
     """Build every tensor that the plan lists, then put all of them into the model.
 
     Nothing in the model changes before the last tensor is built, so a failure leaves it as it was.
 
+    Args:
+        model: the model that the plan is for.
+        plan: what to do.
+        calibration: what `calibrate` observed, for configs that need it.
+
     Raises:
-        PlanError: the model is not as the plan says: other parameters, other ties, or quantized.
+        PlanError: the model is not as the plan says: other parameters, other ties, or quantized;
+            or layers lack the calibration that their config needs.
         BuildError: a weight cannot be quantized.
     """
     from torch import nn
 
     parameters = dict(model.named_parameters(remove_duplicate=False))
     raise_problems(differences(plan, model_targets(model)))
+    check_calibrated(plan, calibration)
     built: dict[str, nn.Parameter] = {}
     for entry in plan.entries:
         if entry.action is Action.QUANTIZE:
-            tensor = _built(plan, entry, parameters[entry.fqn])
+            tensor = _built(plan, entry, parameters[entry.fqn], calibration)
             built[entry.fqn] = nn.Parameter(tensor, requires_grad=False)
     for entry in plan.entries:
         source = entry.tied_to if entry.action is Action.TIED else entry.fqn
@@ -75,7 +102,9 @@ def apply_plan(model: "nn.Module", plan: Plan) -> None:
             setattr(model.get_submodule(owner), name, built[source])
 
 
-def _built(plan: Plan, entry: PlanEntry, parameter: "nn.Parameter") -> "torch.Tensor":
+def _built(
+    plan: Plan, entry: PlanEntry, parameter: "nn.Parameter", calibration: Calibration | None
+) -> "torch.Tensor":
     config = chosen_config(plan, entry)
     if parameter.is_meta:
         raise BuildError(
@@ -85,7 +114,7 @@ def _built(plan: Plan, entry: PlanEntry, parameter: "nn.Parameter") -> "torch.Te
             hint="load it first",
         )
     try:
-        tensor = builder_of(config).build(config, parameter.detach())
+        tensor = build_calibrated(config, parameter.detach(), entry.fqn, calibration)
     except QconfigError as error:
         raise error.at(fqn=entry.fqn) from None
     if (tensor.shape, tensor.dtype) != (parameter.shape, parameter.dtype):

@@ -1,0 +1,132 @@
+"""Which planned layers need calibration, whether they have it, and building with it."""
+
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from qconfig.builders.base import CalibratedBuilder, builder_of
+from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.calibration.calibration import Calibration
+from qconfig.engine.plan_document import Action, Plan, PlanEntry
+from qconfig.errors import PlanError, QconfigError, raise_problems
+from qconfig.versioning import Config
+
+if TYPE_CHECKING:
+    import torch
+
+_HINT = "pass calibration=calibrate(model, batches), or leave the layer out by a rule"
+
+
+def needs_calibration(config: Config) -> bool:
+    """Return whether the builder of a config cannot do without calibration."""
+    builder = builder_of(config)
+    return isinstance(builder, CalibratedBuilder) and builder.needs_calibration(config)
+
+
+def check_calibrated(plan: Plan, calibration: Calibration | None) -> None:
+    """Check that every layer whose config needs calibration has been observed.
+
+    Raises:
+        PlanError: all the layers that have not, or that had another shape.
+    """
+    waiting = _waiting(plan)
+    if calibration is None:
+        raise_problems(
+            [
+                PlanError(
+                    f"{name} needs calibration, and there is none",
+                    found=[_module(entry) for entry in entries],
+                    hint=_HINT,
+                )
+                for name, entries in waiting.items()
+            ]
+        )
+        return
+    raise_problems(
+        [
+            problem
+            for entries in waiting.values()
+            for entry in entries
+            if (problem := _problem(entry, calibration)) is not None
+        ]
+    )
+
+
+def with_calibration_notes(plan: Plan) -> Plan:
+    """Return the plan with a note for each config that will ask for calibration."""
+    notes = [
+        f"{name} needs calibration: of {len(entries)} layers, such as {_module(entries[0])}"
+        for name, entries in _waiting(plan).items()
+    ]
+    return evolve(plan, notes=(*plan.notes, *notes)) if notes else plan
+
+
+def build_calibrated(
+    config: Config, weight: "torch.Tensor", fqn: str, calibration: Calibration | None
+) -> "torch.Tensor":
+    """Return what the builder of a config makes of a weight and of what its layer saw.
+
+    Args:
+        config: the config.
+        weight: the float weight.
+        fqn: its name.
+        calibration: of the whole model, or None.
+
+    Raises:
+        QconfigError: whatever the builder raises.
+    """
+    builder = builder_of(config)
+    if isinstance(builder, CalibratedBuilder):
+        return builder.build(config, weight, _observed(fqn, calibration))
+    return builder.build(config, weight)
+
+
+def _observed(fqn: str, calibration: Calibration | None) -> LayerCalibration | None:
+    return None if calibration is None else calibration.layer(fqn.rpartition(".")[0])
+
+
+def _waiting(plan: Plan) -> dict[str, list[PlanEntry]]:
+    """Return the entries that need calibration, by the name of their config."""
+    needs: dict[str, bool] = {}
+    found: dict[str, list[PlanEntry]] = {}
+    for entry in plan.entries:
+        if entry.action is not Action.QUANTIZE or entry.config is None:
+            continue
+        config = plan.configs.get(entry.config)
+        if config is None:
+            continue
+        if entry.config not in needs:
+            needs[entry.config] = needs_calibration(config)
+        if needs[entry.config]:
+            found.setdefault(entry.config, []).append(entry)
+    return found
+
+
+def _module(entry: PlanEntry) -> str:
+    return entry.fqn.rpartition(".")[0]
+
+
+def _problem(entry: PlanEntry, calibration: Calibration) -> QconfigError | None:
+    name = _module(entry)
+    layer = calibration.record.layers.get(name)
+    if layer is None:
+        return PlanError(
+            f"{entry.config} needs calibration, and the layer was not observed",
+            fqn=entry.fqn,
+            hint="calibrate with a config whose modules and layers reach it",
+        )
+    if not layer.rows:
+        return PlanError(
+            f"{entry.config} needs calibration, and the layer saw no data",
+            fqn=entry.fqn,
+            hint="calibrate with batches that reach it, or leave it out by a rule",
+        )
+    observed = (layer.out_features, layer.in_features)
+    if entry.shape != observed:
+        return PlanError(
+            "the calibration is of a layer of another shape",
+            fqn=entry.fqn,
+            found=observed,
+            expected=f"shape {entry.shape}",
+        )
+    return None
