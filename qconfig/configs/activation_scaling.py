@@ -13,7 +13,7 @@ _BASE = "The config that quantizes the scaled weight."
 _STEP = "Where torchao's calibration stands; carried."
 
 
-@register_config("AWQConfig", 1)
+@register_config("AWQConfig", 4)
 @frozen
 class AWQConfig(Config):
     """Scales of input channels that are searched for over calibration data, then a base config.
@@ -41,7 +41,7 @@ AWQ_STEPS = (
 """Steps that AWQ has."""
 
 
-@register_config("SmoothQuantConfig", 1)
+@register_config("SmoothQuantConfig", 4)
 @frozen
 class SmoothQuantConfig(Config):
     """Outliers moved from activations to weights, channel by channel, then a base config.

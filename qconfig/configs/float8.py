@@ -24,7 +24,7 @@ _WEIGHT_DTYPE = "Element type of the codes of weights, float8_e4m3fn or float8_e
 _ACTIVATION_DTYPE = "Element type of the codes of activations, float8_e4m3fn or float8_e5m2."
 
 
-@register_value("Float8MMConfig", tagged=False)
+@register_value("Float8MMConfig")
 @frozen
 class Float8MMConfig:
     """How torchao's float8 product is computed; carried."""
@@ -34,7 +34,7 @@ class Float8MMConfig:
     pad_inner_dim: bool = attribute("Whether K is padded to a multiple of 16.", default=False)
 
 
-@register_config("Float8WeightOnlyConfig", 1)
+@register_config("Float8WeightOnlyConfig", 3)
 @frozen
 class Float8WeightOnlyConfig(Config):
     """Float8 weights with scales; activations stay as they are.
@@ -61,7 +61,7 @@ class Float8WeightOnlyConfig(Config):
             )
 
 
-@register_config("Float8DynamicActivationFloat8WeightConfig", 1)
+@register_config("Float8DynamicActivationFloat8WeightConfig", 4)
 @frozen
 class Float8DynamicActivationFloat8WeightConfig(Config):
     """Float8 weights, and activations that are quantized to float8 when they come.
@@ -113,14 +113,7 @@ class Float8DynamicActivationFloat8WeightConfig(Config):
         """Check dtypes, granularities and bounds. Raises FieldError."""
         check_supported(self.activation_dtype, "activation_dtype", FLOAT8)
         check_supported(self.weight_dtype, "weight_dtype", FLOAT8)
-        if self.granularity not in FLOAT8_PAIRS:
-            raise FieldError(
-                "granularity is not supported",
-                pointer="/granularity",
-                found=self.granularity,
-                expected="for activation and weight PerTensor() and PerTensor(), PerRow() and "
-                "PerRow(), or PerBlock((1, 128)) and PerBlock((128, 128))",
-            )
+        check_float8_pair(self.granularity)
         check_finite(self.activation_value_lb, "activation_value_lb")
         check_finite(self.activation_value_ub, "activation_value_ub")
 
@@ -133,7 +126,23 @@ FLOAT8_PAIRS = (
 """Granularities of activation and weight that go together."""
 
 
-@register_config("Float8StaticActivationFloat8WeightConfig", 1)
+def check_float8_pair(granularity: tuple[Float8PairGranularity, ...]) -> None:
+    """Check that the granularities of a float8 product go together.
+
+    Raises:
+        FieldError: the pair is not served; it names the pairs that are.
+    """
+    if granularity not in FLOAT8_PAIRS:
+        raise FieldError(
+            "granularity is not supported",
+            pointer="/granularity",
+            found=granularity,
+            expected="for activation and weight PerTensor() and PerTensor(), PerRow() and "
+            "PerRow(), or PerBlock((1, 128)) and PerBlock((128, 128))",
+        )
+
+
+@register_config("Float8StaticActivationFloat8WeightConfig", 2)
 @frozen
 class Float8StaticActivationFloat8WeightConfig(Config):
     """Float8 weights, and activations that are quantized to float8 with a scale known beforehand.
@@ -155,7 +164,9 @@ class Float8StaticActivationFloat8WeightConfig(Config):
     weight_dtype: DType = attribute(
         _WEIGHT_DTYPE, default=DType.FLOAT8_E4M3FN, converter=DType.parse
     )
-    granularity: PerTensor = attribute("Which elements share a scale: all.", factory=PerTensor)
+    granularity: PerTensor | None = attribute(
+        "Which elements share a scale: all; null means the same.", default=None
+    )
     mm_config: Float8MMConfig | None = attribute(
         "How torchao's product is computed; null for its default.", default=None
     )

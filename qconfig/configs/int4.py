@@ -7,7 +7,7 @@ from qconfig.configs.supported import check_supported
 from qconfig.versioning import Config, attribute, register_config
 
 
-@register_config("Int4WeightOnlyConfig", 1)
+@register_config("Int4WeightOnlyConfig", 6)
 @frozen
 class Int4WeightOnlyConfig(Config):
     """Int4 weights, two a byte, with a scale and a zero point for each group of a row.

@@ -45,7 +45,7 @@ class Int8WeightOnlyConfig(Config):
     )
 
 
-@register_config("Int8DynamicActivationInt8WeightConfig", 1)
+@register_config("Int8DynamicActivationInt8WeightConfig", 5)
 @frozen
 class Int8DynamicActivationInt8WeightConfig(Config):
     """Int8 weights, and activations that are quantized to int8 when they come.
@@ -73,11 +73,11 @@ class Int8DynamicActivationInt8WeightConfig(Config):
 
     def __attrs_post_init__(self) -> None:
         """Check the mapping and the granularities. Raises FieldError."""
-        check_supported(self.act_mapping_type, "act_mapping_type", _MAPPINGS)
+        check_supported(self.act_mapping_type, "act_mapping_type", INT8_ACTIVATION_MAPPINGS)
         check_int8_pair(self.granularity)
 
 
-@register_config("Int8StaticActivationInt8WeightConfig", 1)
+@register_config("Int8StaticActivationInt8WeightConfig", 3)
 @frozen
 class Int8StaticActivationInt8WeightConfig(Config):
     """Int8 weights, and activations that are quantized to int8 with scales known beforehand.
@@ -108,12 +108,13 @@ class Int8StaticActivationInt8WeightConfig(Config):
 
     def __attrs_post_init__(self) -> None:
         """Check the mapping, the granularities, scale and zero point. Raises FieldError."""
-        check_supported(self.act_mapping_type, "act_mapping_type", _MAPPINGS)
+        check_supported(self.act_mapping_type, "act_mapping_type", INT8_ACTIVATION_MAPPINGS)
         check_int8_pair(self.granularity)
         check_static_int8(self)
 
 
-_MAPPINGS = (MappingType.SYMMETRIC, MappingType.ASYMMETRIC)
+INT8_ACTIVATION_MAPPINGS = (MappingType.SYMMETRIC, MappingType.ASYMMETRIC)
+"""How activations of int8 products may map to codes."""
 
 
 def check_int8_pair(granularity: tuple[Int8PairGranularity, ...]) -> None:

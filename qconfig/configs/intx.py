@@ -26,6 +26,8 @@ INTX = tuple(DType(f"int{bits}") for bits in range(1, 9))
 """int1 to int8."""
 SCALES = (DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16, DType.FLOAT64)
 """What scales of weights may be stored in."""
+ACTIVATION_MAPPINGS = (MappingType.SYMMETRIC, MappingType.ASYMMETRIC)
+"""How activations of intx products may map to codes."""
 
 _WEIGHT_DTYPE = "Element type of the codes, int1 to int8."
 _GRANULARITY = "Which weights share a scale: PerGroup, or PerAxis(0) for whole rows."
@@ -35,7 +37,7 @@ _FORMAT = "How torchao lays out the codes; UNPACKED_TO_INT8 is built here."
 _ALGORITHM = "How scales and zero points of weights are found."
 
 
-@register_config("IntxWeightOnlyConfig", 1)
+@register_config("IntxWeightOnlyConfig", 4)
 @frozen
 class IntxWeightOnlyConfig(Config):
     """Weights of 1 to 8 bits with scales; activations stay as they are.
@@ -61,7 +63,7 @@ class IntxWeightOnlyConfig(Config):
         check_weight_granularity(self.granularity, "granularity")
 
 
-@register_config("Int8DynamicActivationIntxWeightConfig", 1)
+@register_config("Int8DynamicActivationIntxWeightConfig", 4)
 @frozen
 class Int8DynamicActivationIntxWeightConfig(Config):
     """Weights of 1 to 8 bits, and activations that are quantized to int8 token by token.
@@ -88,7 +90,7 @@ class Int8DynamicActivationIntxWeightConfig(Config):
         check_supported(self.weight_dtype, "weight_dtype", INTX)
         check_supported(self.weight_scale_dtype, "weight_scale_dtype", (None, *SCALES))
         check_weight_granularity(self.weight_granularity, "weight_granularity")
-        check_supported(self.act_mapping_type, "act_mapping_type", _MAPPINGS)
+        check_supported(self.act_mapping_type, "act_mapping_type", ACTIVATION_MAPPINGS)
 
 
 @register_config("Int8StaticActivationIntxWeightConfig", 1)
@@ -136,12 +138,9 @@ class Int8StaticActivationIntxWeightConfig(Config):
         check_supported(self.weight_dtype, "weight_dtype", INTX)
         check_supported(self.weight_scale_dtype, "weight_scale_dtype", (None, *SCALES))
         check_weight_granularity(self.weight_granularity, "weight_granularity")
-        check_supported(self.act_mapping_type, "act_mapping_type", _MAPPINGS)
+        check_supported(self.act_mapping_type, "act_mapping_type", ACTIVATION_MAPPINGS)
         check_supported(self.act_granularity, "act_granularity", (PerTensor(), PerAxis(-1)))
         _check_static(self)
-
-
-_MAPPINGS = (MappingType.SYMMETRIC, MappingType.ASYMMETRIC)
 
 
 def check_weight_granularity(granularity: WeightGranularity, name: str) -> None:

@@ -12,7 +12,7 @@ MX_ELEMENTS = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.FLOAT4_E2M1FN_X2)
 """Element types of MX blocks."""
 
 
-@register_config("MXDynamicActivationMXWeightConfig", 1)
+@register_config("MXDynamicActivationMXWeightConfig", 3)
 @frozen
 class MXDynamicActivationMXWeightConfig(Config):
     """Weights and activations in MX blocks: float8 or float4 codes with an E8M0 scale a block.
@@ -47,12 +47,21 @@ class MXDynamicActivationMXWeightConfig(Config):
 
     def __attrs_post_init__(self) -> None:
         """Check the element types. Raises FieldError."""
-        check_supported(self.activation_dtype, "activation_dtype", MX_ELEMENTS)
-        check_supported(self.weight_dtype, "weight_dtype", MX_ELEMENTS)
-        if self.activation_dtype is not self.weight_dtype:
-            raise FieldError(
-                "another element type than activation_dtype is not supported",
-                pointer="/weight_dtype",
-                found=self.weight_dtype.value,
-                expected=self.activation_dtype.value,
-            )
+        check_mx_elements(self.activation_dtype, self.weight_dtype)
+
+
+def check_mx_elements(activation: DType, weight: DType) -> None:
+    """Check that activation and weight have one element type that MX blocks have.
+
+    Raises:
+        FieldError: they have not.
+    """
+    check_supported(activation, "activation_dtype", MX_ELEMENTS)
+    check_supported(weight, "weight_dtype", MX_ELEMENTS)
+    if activation is not weight:
+        raise FieldError(
+            "another element type than activation_dtype is not supported",
+            pointer="/weight_dtype",
+            found=weight.value,
+            expected=activation.value,
+        )

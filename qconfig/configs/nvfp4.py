@@ -21,7 +21,7 @@ class NVFP4WeightOnlyConfig(Config):
     use_dynamic_per_tensor_scale: bool = attribute(_PER_TENSOR, default=True)
 
 
-@register_config("NVFP4DynamicActivationNVFP4WeightConfig", 1)
+@register_config("NVFP4DynamicActivationNVFP4WeightConfig", 2)
 @frozen
 class NVFP4DynamicActivationNVFP4WeightConfig(Config):
     """E2M1 weights and activations with a float8_e4m3fn scale for every 16.

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from attrs import NOTHING
+
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_documents import tensor_bytes
 from qconfig.codec.tensor_values import TensorValue
@@ -15,13 +17,14 @@ if TYPE_CHECKING:
 _LOWEST, _HIGHEST = -128, 127
 
 
-def tensor_setting(doc: str) -> Any:
-    """Declare an optional tensor of a config; two are equal if dtype, shape and every bit are.
+def tensor_setting(doc: str, *, required: bool = False) -> Any:
+    """Declare a tensor of a config; two are equal if dtype, shape and every bit are.
 
     Args:
         doc: one sentence; it becomes the description in the JSON Schema.
+        required: whether the constructor wants it; else it may be None, which is the default.
     """
-    return attribute(doc, default=None, eq=_content)
+    return attribute(doc, default=NOTHING if required else None, eq=_content)
 
 
 def _content(value: Any) -> Any:
