@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec, TensorValue
-from qconfig.configs.granularity import PerAxis
+from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
 
@@ -164,6 +164,16 @@ def _tile_int8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
             values[name] = attrs.evolve(values[name], shape=blocks)
 
 
+def _tile_intx(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Make block size, scales, zero points and bounds of an intx layout fit."""
+    _tile_int8(draw, entry, values)
+    bits = draw(st.integers(1, 8))
+    if entry.version == 1:
+        values["quant_min"], values["quant_max"] = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    else:
+        values["target_dtype"] = DType(f"int{bits}")
+
+
 def _keep_to_last_axis(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     """Make axes of a CalibrationConfig the last, and float8 codes symmetric."""
     for name in ("granularity", "output_granularity"):
@@ -179,9 +189,39 @@ def _record_a_calibration(draw: Draw, entry: Entry, values: dict[str, Any]) -> N
     values["config"] = draw(instances(registry.get("CalibrationConfig")))
 
 
+def _tile_float8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Make blocks and scale of a float8 layout fit its codes, and static scales what they are for.
+
+    The names are those of an int8 layout for as long as that is made to fit.
+    """
+    is_first = entry.version == 1
+    values["int_data" if is_first else "qdata"] = values.pop("float8_data" if is_first else "qdata")
+    _tile_int8(draw, entry, values)
+    if is_first:
+        values["float8_data"] = values.pop("int_data")
+    for kind in ("act_quant", "output_act_quant"):
+        kwargs = values.get(f"{kind}_kwargs")
+        scale = values.pop(f"{kind}_scale", None)
+        if kwargs is None or scale is None:
+            continue
+        values[f"{kind}_kwargs"] = attrs.evolve(kwargs, granularity=PerTensor())
+        shape = draw(st.sampled_from([(), (1,), (1, 1)]))
+        values[f"{kind}_scale"] = attrs.evolve(scale, shape=shape)
+
+
+def _fit_float8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Give kwargs of float8 activations a dtype and a granularity that fit any activation."""
+    values["float8_dtype"] = draw(st.sampled_from(["float8_e4m3fn", "float8_e5m2"]))
+    served = [PerTensor(), PerRow(), PerToken(), PerGroup(1), PerBlock((1, 1))]
+    values["granularity"] = draw(st.sampled_from(served))
+
+
 REPAIRS: dict[str, Repair] = {
     "CalibrationConfig": _keep_to_last_axis,
     "CalibrationRecord": _record_a_calibration,
+    "Float8TensorLayout": _tile_float8,
     "FqnToConfig": _name_configs,
     "Int8TensorLayout": _tile_int8,
+    "IntxUnpackedToInt8TensorLayout": _tile_intx,
+    "QuantizeTensorToFloat8Kwargs": _fit_float8,
 }
