@@ -55,7 +55,9 @@ class Histogram:
         rows = values.to(torch.float32) if channels > 1 else values.to(torch.float32).view(-1, 1)
         half = self.bins // 2
         unit = torch.where(self.reach > 0, self.reach, 1.0)
-        places = torch.floor(rows / unit * half + half).clamp_(0, self.bins - 1).to(torch.int64)
+        # Powers of two all of them: nothing is rounded before the floor.
+        places = torch.floor(rows / unit * half).to(torch.int64).add_(half)
+        places.clamp_(0, self.bins - 1)
         if channels == 1:
             counted = torch.bincount(places.view(-1), minlength=self.bins)
             self.counts += counted.to(self.counts.dtype)

@@ -106,10 +106,14 @@ class RangeObserver:
             return scale, zero_point
         return scale[0], None if zero_point is None else zero_point[0]
 
+    @property
+    def _counts_all(self) -> bool:
+        return self.config.observer is Observer.PERCENTILE and self.config.percentile == 100.0
+
     def _range(self) -> tuple[torch.Tensor, torch.Tensor]:
         if self.low is None or self.high is None:
             raise RuntimeError("no call was seen")
-        if self.histogram is None:
+        if self.histogram is None or self._counts_all:
             return self.low, self.high
         if self.config.observer is Observer.MSE:
             return least_error(self.histogram, self.low, self.high, self.codes)

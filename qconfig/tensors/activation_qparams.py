@@ -92,7 +92,7 @@ def kept(
     *,
     reduce_range: bool = False,
 ) -> torch.Tensor:
-    """Return what is left of values once they were codes.
+    """Return what is left of values once they were codes, as torchao's quantize_affine makes them.
 
     Args:
         values: float32.
@@ -107,5 +107,5 @@ def kept(
         return (values / scale).clamp(-largest, largest).to(kind).to(torch.float32) * scale
     qmin, qmax = code_range(reduce_range=reduce_range)
     zero = 0.0 if zero_point is None else zero_point.to(torch.float32)
-    codes = (torch.round(values / scale) + zero).clamp(qmin, qmax)
+    codes = (torch.round(values * (1.0 / scale)) + zero).clamp(qmin, qmax)
     return (codes - zero) * scale
