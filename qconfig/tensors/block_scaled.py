@@ -1,0 +1,152 @@
+"""Values of codes with a scale for each block of a row, and the product with such weights."""
+# ruff: noqa: SLF001, PLR0917 (underscored operators of torch; what a block needs)
+
+from collections.abc import Iterator
+
+import torch
+
+from qconfig.layouts.block_scaled import block_dimension
+from qconfig.tensors.blockwise import rows_per_buffer
+from qconfig.tensors.small_floats import E2M1, SmallFloat, decoded, decoded_pairs
+from qconfig.tensors.swizzle import unswizzled
+
+_WHOLE_BYTES = 4 << 20
+_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def rows_of_blocks(
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    kind: SmallFloat | None,
+    block_size: int,
+    is_swizzled: bool,  # noqa: FBT001
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Return codes and scales with the blocks along the last dimension, and where they were.
+
+    Args:
+        qdata: codes, any rank, blocks along any dimension.
+        scale: a scale a block, or tiles of them.
+        kind: type of the codes, or None for one of torch's.
+        block_size: elements of a block.
+        is_swizzled: whether scales lie in tiles.
+    """
+    shape, per_byte = tuple(qdata.shape), 2 if kind == E2M1 else 1
+    if is_swizzled:
+        blocks = shape[-1] * per_byte // block_size
+        return qdata, unswizzled(scale, (*shape[:-1], blocks)), len(shape) - 1
+    dim = block_dimension(shape, tuple(scale.shape), block_size, per_byte)
+    return qdata.movedim(dim, -1), scale.movedim(dim, -1), dim
+
+
+def values_of(
+    qdata: torch.Tensor, factor: torch.Tensor, kind: SmallFloat | None, dtype: torch.dtype
+) -> torch.Tensor:
+    """Return codes times their block's factor, computed in `dtype`.
+
+    Args:
+        qdata: codes, (..., K) or (..., K/2) bytes of E2M1.
+        factor: (..., K/block), any floating-point type.
+        kind: type of the codes, or None for one of torch's.
+        dtype: bfloat16, float16, float32, or float64.
+    """
+    narrow = torch.float32 if dtype == torch.float64 else dtype
+    values = decoded_pairs(qdata, narrow) if kind == E2M1 else decoded(qdata, kind, narrow)
+    blocks = values.view(*factor.shape, values.shape[-1] // max(factor.shape[-1], 1))
+    scaled = blocks.mul_(factor.to(narrow).unsqueeze(-1))
+    return scaled.view(values.shape).to(dtype)
+
+
+def dequantize(
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    kind: SmallFloat | None,
+    block_size: int,
+    dtype: torch.dtype,
+    *,
+    second: torch.Tensor | None = None,
+    is_swizzled: bool = False,
+) -> torch.Tensor:
+    """Return `code * (second * scale)` in float32, rounded to `dtype`.
+
+    bfloat16 holds a code times a power of two exactly, so that it is computed in directly.
+
+    Args:
+        qdata: codes, any rank, blocks along any dimension.
+        scale: a scale a block, float8.
+        kind: type of the codes, or None for one of torch's.
+        block_size: elements of a block.
+        dtype: floating-point type of the result.
+        second: one more scale: one entry, or one for each matrix, (B, 1, 1).
+        is_swizzled: whether scales lie in tiles.
+    """
+    codes, scales, dim = rows_of_blocks(qdata, scale, kind, block_size, is_swizzled)
+    direct = dtype == torch.bfloat16 and scale.dtype == torch.float8_e8m0fnu
+    work = dtype if direct else torch.float32
+    factor = scales.to(work)
+    if second is not None:
+        factor = second * factor
+    shape = (*codes.shape[:-1], codes.shape[-1] * (2 if kind == E2M1 else 1))
+    small = qdata.device.type != "cpu" or codes.numel() * 4 <= _WHOLE_BYTES
+    if small or type(qdata) is not torch.Tensor or torch.compiler.is_compiling():
+        result = values_of(codes, factor, kind, work).to(dtype)
+    else:
+        result = torch.empty(shape, dtype=dtype)
+        columns = shape[-1]
+        flat_codes, flat = codes.flatten(0, -2), result.view(-1, columns)
+        flat_factor = factor.flatten(0, -2)
+        for rows in _slabs(flat.shape[0], columns):
+            flat[rows] = values_of(flat_codes[rows], flat_factor[rows], kind, work)
+    return result.movedim(-1, dim)
+
+
+def product(
+    flat: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    kind: SmallFloat | None,
+    block_size: int,
+    rows: int,
+    *,
+    is_swizzled: bool = False,
+) -> torch.Tensor:
+    """Return `flat @ weight.T`, the weight's values a few rows at a time in a buffer in cache.
+
+    Codes times their scale are exact in bfloat16: 4 bits or less, and 4 of an e4m3 scale.
+
+    Args:
+        flat: (M, K), bfloat16, float32 or float64.
+        qdata: codes of the weight, (N, K), blocks along either dimension.
+        scale: a scale a block, float8.
+        kind: type of the codes, or None for one of torch's.
+        block_size: elements of a block.
+        rows: N.
+        is_swizzled: whether scales lie in tiles.
+
+    Returns:
+        (M, N), the type of `flat`.
+    """
+    codes, scales, dim = rows_of_blocks(qdata, scale, kind, block_size, is_swizzled)
+    factor = scales.to(flat.dtype)
+    if dim != qdata.dim() - 1:
+        # The rows of the stored matrix are summed over: it is needed whole, or in K slabs.
+        return flat @ values_of(codes, factor, kind, flat.dtype)
+    flat = flat.contiguous()
+    result = flat.new_empty((flat.shape[0], rows))
+    for part in _slabs(rows, flat.shape[1]) if flat.device.type == "cpu" else (slice(0, rows),):
+        values = values_of(codes[part], factor[part], kind, flat.dtype)
+        result[:, part] = times_transposed(flat, values)
+    return result
+
+
+def times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """Return `flat @ part.T` in torch's own threads."""
+    if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
+        # mm would go to MKL, whose threads wait for torch's, which have just filled `part`.
+        found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
+        return found
+    return torch.mm(flat, part.t())
+
+
+def _slabs(rows: int, columns: int) -> Iterator[slice]:
+    step = rows_per_buffer(columns, 8, rows)
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))

@@ -1,0 +1,98 @@
+"""The product of activations and NVFP4 weights, and its gradient for the activations.
+
+One operator, `qconfig::nvfp4_linear`, stands in every graph: which kernel runs is decided when it
+runs. Codes times block scales are exact in bfloat16, of the weight as of a quantized activation;
+the scales of whole tensors go to the result.
+"""
+# ruff: noqa: PLR0917 (the operator's schema is flat)
+
+from typing import Any
+
+import torch
+
+from qconfig.layouts.nvfp4 import BLOCK
+from qconfig.tensors.block_scaled import product, rows_of_blocks, values_of
+from qconfig.tensors.block_scaled_device import nvfp4_on_device
+from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
+from qconfig.tensors.small_floats import E2M1
+
+
+@torch.library.custom_op("qconfig::nvfp4_linear", mutates_args=())
+def nvfp4_linear(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    per_tensor_scale: torch.Tensor | None,
+    act_per_tensor_scale: torch.Tensor | None,
+    rows: int,
+    is_swizzled: bool,  # noqa: FBT001
+    act_quantized: bool,  # noqa: FBT001
+    act_dynamic: bool,  # noqa: FBT001
+) -> torch.Tensor:
+    """Return `activation @ weight.T` for a weight of NVFP4 codes.
+
+    Args:
+        activation: (..., K), floating point.
+        qdata: codes, (N, K/2) uint8, blocks along either dimension.
+        scale: float8_e4m3fn, one a block, or tiles of them.
+        per_tensor_scale: float32, one entry, or None.
+        act_per_tensor_scale: float32, one entry, static, or None.
+        rows: N.
+        is_swizzled: whether scales lie in tiles.
+        act_quantized: whether the activation is quantized first.
+        act_dynamic: whether its scale as a whole follows its largest magnitude.
+
+    Returns:
+        (..., N) in the activation's type; differentiable with respect to the activation, with the
+        rounding of its quantization left out.
+    """
+    columns = activation.shape[-1]
+    flat = activation.reshape(activation.numel() // columns if columns else 0, columns)
+    if not flat.shape[0] or not rows or not columns:
+        return activation.new_zeros((*activation.shape[:-1], rows))
+    # float16 cannot hold sums of codes times scales.
+    work = torch.float32 if flat.dtype == torch.float16 else flat.dtype
+    factor, result = per_tensor_scale, None
+    if act_quantized:
+        second = per_tensor_scale_of(flat) if act_dynamic else act_per_tensor_scale
+        codes, act_scale = quantize_nvfp4(flat, second, checked=False)
+        if second is not None:
+            factor = second if factor is None else second.reshape(()) * factor.reshape(())
+        result = nvfp4_on_device(codes, act_scale, qdata, scale, is_swizzled, flat.dtype)
+        flat = values_of(codes, act_scale.to(work), E2M1, work)
+    if result is None:
+        result = product(flat.to(work), qdata, scale, E2M1, BLOCK, rows, is_swizzled=is_swizzled)
+    if factor is not None:
+        # Taken in the wider type and rounded once.
+        result = torch.mul(result, factor.reshape(1, 1), out=result)
+    return result.to(activation.dtype).view(*activation.shape[:-1], rows)
+
+
+@nvfp4_linear.register_fake
+def _fake(
+    activation: torch.Tensor,
+    qdata: Any,
+    scale: Any,
+    per_tensor_scale: Any,
+    act_per_tensor_scale: Any,
+    rows: int,
+    *rest: Any,
+) -> torch.Tensor:
+    return activation.new_empty((*activation.shape[:-1], rows))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    activation, qdata, scale, second = inputs[:4]
+    ctx.save_for_backward(qdata, scale, second)
+    ctx.columns, ctx.is_swizzled = activation.shape[-1], inputs[6]
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    qdata, scale, second = ctx.saved_tensors
+    if ctx.is_swizzled:
+        scale = rows_of_blocks(qdata, scale, E2M1, BLOCK, is_swizzled=True)[1]
+    args = (qdata.t(), scale.t(), second, None, ctx.columns, False, False, False)
+    return nvfp4_linear(gradient, *args), *(None,) * 8
+
+
+torch.library.register_autograd("qconfig::nvfp4_linear", _backward, setup_context=_setup)

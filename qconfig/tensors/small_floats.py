@@ -1,0 +1,139 @@
+"""Floating-point types of 4 and 6 bits, which torch does not compute with: E2M1, E2M3, E3M2.
+
+OCP Microscaling Formats (MX) 1.0, section 5.3: sign, exponent, mantissa, no infinity, no NaN.
+Their magnitudes, in the order of their codes, are a few evenly spaced runs, each with twice the
+step of the one before. The code nearest to a magnitude is therefore the least of one rounding a
+run, and ties go to the even code because torch rounds ties to even:
+
+    E2M1: min(round(2 a), round(a) + 2, round(a / 2) + 4), at most 7
+"""
+
+import torch
+from attrs import frozen
+
+
+@frozen
+class SmallFloat:
+    """A type of `1 + exponent_bits + mantissa_bits` bits without special values.
+
+    Args:
+        exponent_bits: bits of the exponent.
+        mantissa_bits: bits of the mantissa.
+    """
+
+    exponent_bits: int
+    mantissa_bits: int
+
+    @property
+    def sign(self) -> int:
+        """The bit that says that a value is negative; codes of magnitudes are below it."""
+        return 1 << (self.exponent_bits + self.mantissa_bits)
+
+    @property
+    def runs(self) -> int:
+        """How many steps there are; subnormal magnitudes and the first normal ones share one."""
+        return (1 << self.exponent_bits) - 1
+
+    @property
+    def step(self) -> float:
+        """The smallest magnitude above 0."""
+        bias: int = (1 << (self.exponent_bits - 1)) - 1
+        return float(2.0 ** (1 - bias - self.mantissa_bits))
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """What each code means, by code; the second half is negative and begins with -0."""
+        per_run = 1 << self.mantissa_bits
+        magnitudes = []
+        for code in range(self.sign):
+            run = max(code // per_run - 1, 0)
+            magnitudes.append((code - run * per_run) * self.step * 2.0**run)
+        return (*magnitudes, *(-m for m in magnitudes))
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude, to which larger ones saturate."""
+        return self.values[self.sign - 1]
+
+
+E2M1 = SmallFloat(2, 1)
+E2M3 = SmallFloat(2, 3)
+E3M2 = SmallFloat(3, 2)
+
+
+def codes_of(values: torch.Tensor, kind: SmallFloat) -> torch.Tensor:
+    """Return the codes nearest to values, one a byte; ties go to even codes, the rest saturates.
+
+    Args:
+        values: (..., n) float32, contiguous, not NaN; they are overwritten.
+        kind: the type.
+
+    Returns:
+        uint8 of the same shape. -0 and what rounds to it keep their sign.
+    """
+    # int8 all along: torch converts float32 to it ten times as fast as to uint8.
+    place = 31 - (kind.exponent_bits + kind.mantissa_bits)
+    sign = (values.view(torch.int32) >> place).to(torch.int8).bitwise_and_(kind.sign)
+    values.abs_().mul_(1 / kind.step)
+    codes = values.round()
+    for run in range(1, kind.runs):
+        values.mul_(0.5)
+        torch.minimum(codes, values.round().add_(run << kind.mantissa_bits), out=codes)
+    result = codes.clamp_(max=kind.sign - 1).to(torch.int8)
+    return result.bitwise_or_(sign).view(torch.uint8)
+
+
+def packed(codes: torch.Tensor) -> torch.Tensor:
+    """Return codes of 4 bits two in a byte, the first of a pair in the low four bits.
+
+    Args:
+        codes: (..., n) uint8 below 16, contiguous, n even.
+
+    Returns:
+        (..., n / 2) uint8.
+    """
+    pairs = codes.view(torch.int16)
+    return (pairs | (pairs >> 4)).to(torch.uint8)
+
+
+def unpacked(pairs: torch.Tensor) -> torch.Tensor:
+    """Return codes of 4 bits one in a byte: (..., n) uint8 becomes (..., 2 n).
+
+    Args:
+        pairs: two codes a byte, the first in the low four bits.
+    """
+    return torch.stack((pairs & 15, pairs >> 4), dim=-1).flatten(-2)
+
+
+def decoded(codes: torch.Tensor, kind: SmallFloat | None, dtype: torch.dtype) -> torch.Tensor:
+    """Return the values of codes, one a byte.
+
+    Args:
+        codes: uint8 or of a type of torch's of one byte, any shape.
+        kind: the type, or None for that of `codes`.
+        dtype: type of the result; all have these values exactly.
+    """
+    if kind is None:
+        # torch converts float8 element by element; a table is six times as fast.
+        every = torch.arange(256, dtype=torch.int32, device=codes.device).to(torch.uint8)
+        table = every.view(codes.dtype).to(dtype)
+    else:
+        table = torch.tensor(kind.values, dtype=dtype, device=codes.device)
+    flat = codes.contiguous().view(torch.uint8).view(-1).to(torch.int32)
+    return table.index_select(0, flat).view(codes.shape)
+
+
+def decoded_pairs(pairs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return the values of E2M1 codes that lie two in a byte: (..., n) becomes (..., 2 n).
+
+    Args:
+        pairs: uint8, any shape; the first code of a pair in the low four bits.
+        dtype: floating-point type of 2 or 4 bytes.
+    """
+    one = torch.tensor(E2M1.values, dtype=dtype, device=pairs.device)
+    # Both values of a byte as one element of twice the size: one look-up for two codes.
+    both = torch.stack((one.repeat(16), one.repeat_interleave(16)), dim=1)
+    table = both.view(torch.int32 if dtype.itemsize == 2 else torch.int64).view(-1)
+    flat = pairs.reshape(-1).to(torch.int32)
+    shape = (*pairs.shape[:-1], pairs.shape[-1] * 2)
+    return table.index_select(0, flat).view(dtype).view(shape)
