@@ -9,7 +9,7 @@ from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint
 from qconfig.checkpoints.config_json import is_foreign, stored_config
 from qconfig.codec.layout_values import loaded
-from qconfig.engine.apply import chosen_config
+from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action
 from qconfig.engine.targets import inferred_class, named_targets

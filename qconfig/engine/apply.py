@@ -2,13 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from qconfig.builders.base import ModuleBuilder, builder_of
 from qconfig.calibration.calibration import Calibration
 from qconfig.engine.calibrated import build_calibrated, check_calibrated, with_calibration_notes
+from qconfig.engine.chosen import chosen_config
+from qconfig.engine.modules import built_module, put_modules
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_differences import differences
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import model_targets
-from qconfig.errors import BuildError, PlanError, QconfigError, raise_problems
+from qconfig.errors import BuildError, QconfigError, raise_problems
 from qconfig.versioning import Config
 
 if TYPE_CHECKING:
@@ -91,8 +94,13 @@ def apply_plan(model: "nn.Module", plan: Plan, *, calibration: Calibration | Non
     raise_problems(differences(plan, model_targets(model)))
     check_calibrated(plan, calibration)
     built: dict[str, nn.Parameter] = {}
+    modules: dict[str, nn.Module] = {}
     for entry in plan.entries:
-        if entry.action is Action.QUANTIZE:
+        if entry.action is not Action.QUANTIZE:
+            continue
+        if isinstance(builder_of(chosen_config(plan, entry)), ModuleBuilder):
+            modules |= built_module(model, plan, entry)
+        else:
             tensor = _built(plan, entry, parameters[entry.fqn], calibration)
             built[entry.fqn] = nn.Parameter(tensor, requires_grad=False)
     for entry in plan.entries:
@@ -100,6 +108,7 @@ def apply_plan(model: "nn.Module", plan: Plan, *, calibration: Calibration | Non
         if source in built:
             owner, _, name = entry.fqn.rpartition(".")
             setattr(model.get_submodule(owner), name, built[source])
+    put_modules(model, modules)
 
 
 def _built(
@@ -125,15 +134,3 @@ def _built(
             expected=f"{parameter.dtype} {tuple(parameter.shape)}",
         )
     return tensor
-
-
-def chosen_config(plan: Plan, entry: PlanEntry) -> Config:
-    """Return the config that a plan chose for a parameter.
-
-    Raises:
-        PlanError: the plan leaves the parameter alone, or lacks the config that it names.
-    """
-    config = plan.configs.get(entry.config or "")
-    if config is None:
-        raise PlanError("the plan has no config for it", fqn=entry.fqn, found=entry.config)
-    return config

@@ -71,6 +71,10 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         values, scale = quantize_tokens(flat, self.activation_quantization.value)
         return (values.float() * scale.float()).view(activation.shape)
 
+    def code_bounds(self) -> tuple[int, int]:
+        """Return the smallest and the largest code of `target_dtype`."""
+        return code_range(self.target_dtype)
+
     @classmethod
     def simplify(cls, layout: Any) -> Any:
         """Return the layout without zero points if all are 0, as torchao stores them."""

@@ -68,6 +68,14 @@ class MatrixTensor(PackedTensor):
         """Return what `linear` makes of its result, (..., N): itself, or quantized and back."""
         return output
 
+    def code_bounds(self) -> tuple[int, int]:
+        """Return the smallest and the largest code, where values are `(code - zero) * scale`.
+
+        Raises:
+            UnsupportedOperationError: the class has other values.
+        """
+        raise unsupported(type(self), "code_bounds", "its codes are no integers with zero points")
+
     def view_refusal(self) -> str | None:
         """Return why this tensor has no views and cuts, or None."""
         return None

@@ -1,0 +1,194 @@
+"""Builder of quantization-aware training: fake-quantized modules in, packed weights out."""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from qconfig.builders.base import QparamsBuilder, Target, builder_of, register_builder
+from qconfig.builders.qat_schemes import simulated_config
+from qconfig.configs.choices import QATStep
+from qconfig.configs.qat import QATConfig
+from qconfig.errors import BuildError
+from qconfig.versioning import Config, Layout
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from qconfig.tensors.fake_quantized import FakeQuantizer
+
+_FAKE = ("FakeQuantizedLinear", "FakeQuantizedEmbedding")
+
+
+@frozen
+class _Scheme:
+    """What a config in its step means for a module.
+
+    Args:
+        base: the config whose rounding is simulated, or whose tensors are built.
+        weights: whether weights are rounded.
+        activations: whether activations are rounded.
+        learned: whether scales are learned.
+    """
+
+    base: Config
+    weights: bool = True
+    activations: bool = True
+    learned: bool = False
+
+
+@register_builder(QATConfig)
+class QATBuilder:
+    """Puts fake-quantized modules into a model (PREPARE), and packed weights in their place."""
+
+    def refusal(self, config: QATConfig, target: Target) -> str | None:
+        """Return why a parameter is left alone, or None: what the base config says, and the step.
+
+        Served are weights of Linear, and of Embedding where the base config serves it.
+        """
+        is_fake = bool(set(target.module_classes) & set(_FAKE))
+        if target.parameter != "weight":
+            return "it is not the weight of a module"
+        if config.step is QATStep.CONVERT and not is_fake:
+            return "the module is not prepared for training"
+        if config.step is QATStep.PREPARE and is_fake:
+            return "the module is prepared already"
+        if not set(target.module_classes) & {"Linear", "Embedding"}:
+            return "the module is neither a Linear nor an Embedding"
+        base = _scheme(config).base
+        return builder_of(base).refusal(base, target)
+
+    def layout(self, config: QATConfig, target: Target) -> Layout:
+        """Return the layout that the weight has in the end; in PREPARE it stays a float for now.
+
+        Raises:
+            BuildError: the fake quantizers have no counterpart that can be built.
+            FieldError or LayoutError: the base config does not fit the shape.
+        """
+        base = _scheme(config).base
+        return builder_of(base).layout(base, target)
+
+    def build(self, config: QATConfig, weight: "torch.Tensor") -> "torch.Tensor":
+        """Refuse: there is no module.
+
+        Raises:
+            BuildError: always.
+        """
+        raise BuildError(
+            "training needs the modules of a live model",
+            found="a weight alone",
+            hint=f"quantize the checkpoint with {type(_scheme(config).base).__name__}",
+        )
+
+    def build_module(self, config: QATConfig, module: "nn.Module", name: str) -> "nn.Module":
+        """Return the fake-quantized module, or in CONVERT the ordinary one with a packed weight.
+
+        Args:
+            config: the config.
+            module: a Linear or Embedding, prepared in CONVERT; it is left as it is.
+            name: "weight".
+
+        Raises:
+            BuildError: the base config rounds otherwise than what was trained, or learned scales
+                are asked for where there are none.
+        """
+        if config.step is QATStep.CONVERT:
+            return _converted(config, module)
+        return _prepared(_scheme(config), module)
+
+
+def _scheme(config: QATConfig) -> _Scheme:
+    if config.base_config is not None:
+        return _Scheme(config.base_config)
+    weight, activation = config.weight_config, config.activation_config
+    return _Scheme(
+        simulated_config(activation, weight),
+        weights=weight is not None,
+        activations=activation is not None,
+        learned=bool(getattr(weight, "range_learning", False)),
+    )
+
+
+def _prepared(scheme: _Scheme, module: "nn.Module") -> "nn.Module":
+    from qconfig.tensors.fake_quantized import FAKE_QUANTIZED, FakeQuantizer, LearnedRange
+
+    base, builder, source = scheme.base, builder_of(scheme.base), cast_module(module)
+    build = partial(builder.build, base)
+    learned = None
+    if scheme.learned:
+        if not isinstance(builder, QparamsBuilder):
+            raise _nothing_to_learn(base)
+        packed: Any = build(source.weight.detach())
+        learned = LearnedRange(packed, partial(builder.build_with_qparams, base))
+    quantizer = FakeQuantizer(
+        build, learned, weights=scheme.weights, activations=scheme.activations
+    )
+    kind = next(c.__name__ for c in type(module).__mro__ if c.__name__ in FAKE_QUANTIZED)
+    prepared: Any = FAKE_QUANTIZED[kind]
+    result: nn.Module = prepared(source, quantizer)
+    return result
+
+
+def _converted(config: QATConfig, module: "nn.Module") -> "nn.Module":
+    from torch import nn
+
+    from qconfig.tensors.fake_quantized import plain_module
+
+    trained = cast_module(module)
+    quantizer: FakeQuantizer = trained.fake_quantizer
+    base = config.base_config
+    simulated: Any = quantizer.packed(trained.weight)
+    if base is None:
+        packed = simulated
+    elif quantizer.learned is None:
+        packed = builder_of(base).build(base, trained.weight.detach())
+    else:
+        builder = builder_of(base)
+        if not isinstance(builder, QparamsBuilder):
+            raise _nothing_to_learn(base)
+        zero_point = simulated.zero_point
+        packed = builder.build_with_qparams(
+            base, trained.weight.detach(), simulated.scale, zero_point
+        )
+    _check_alike(base, quantizer, simulated, packed)
+    plain: Any = plain_module(trained)
+    plain.weight = nn.Parameter(packed, requires_grad=False)
+    result: nn.Module = plain
+    return result
+
+
+def _check_alike(
+    base: Config | None, quantizer: "FakeQuantizer", simulated: Any, packed: Any
+) -> None:
+    import torch
+
+    differs = None
+    if quantizer.rounds_weights and not torch.equal(simulated.dequantize(), packed.dequantize()):
+        differs = "the weight"
+    if quantizer.rounds_activations:
+        columns = packed.shape[1]
+        probe = torch.linspace(-3, 4, 2 * columns).view(2, columns).to(packed.dtype)
+        seen = [t.activation_seen(probe.to(t.device)) for t in (simulated, packed)]
+        if not torch.equal(*seen):
+            differs = "the activation"
+    if differs is not None:
+        raise BuildError(
+            f"the base config rounds {differs} otherwise than the module was trained with",
+            pointer="/base_config",
+            found=type(base).__name__,
+            expected="the config, or the counterpart of the fake quantizers, of the step PREPARE",
+        )
+
+
+def _nothing_to_learn(base: Config) -> BuildError:
+    return BuildError(
+        f"{type(base).__name__} takes no scales that were learned",
+        expected="a config whose builder has build_with_qparams",
+        hint="set range_learning to false",
+    )
+
+
+def cast_module(module: "nn.Module") -> Any:
+    """Return the same object, whose parameters a type checker need not know."""
+    return module

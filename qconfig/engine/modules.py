@@ -1,0 +1,54 @@
+"""Modules that take the place of others, where a builder changes more than a parameter."""
+
+from typing import TYPE_CHECKING, Any
+
+from qconfig.builders.base import builder_of
+from qconfig.engine.chosen import chosen_config
+from qconfig.engine.plan_document import Action, Plan, PlanEntry
+from qconfig.errors import BuildError, QconfigError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def built_module(model: "nn.Module", plan: Plan, entry: PlanEntry) -> "dict[str, nn.Module]":
+    """Return the module that takes the place of the owner of a parameter, by its name.
+
+    Raises:
+        BuildError: the parameter is tied, its owner is the model itself, or the builder refuses.
+    """
+    owner, _, name = entry.fqn.rpartition(".")
+    config = chosen_config(plan, entry)
+    aliases = [e.fqn for e in plan.entries if e.action is Action.TIED and e.tied_to == entry.fqn]
+    if aliases:
+        raise BuildError(
+            f"{type(config).__name__} changes the module of a tied parameter",
+            fqn=entry.fqn,
+            found=", ".join(aliases),
+            expected="a parameter of one module",
+            hint="leave it out with a rule, or untie it",
+        )
+    if not owner:
+        raise BuildError(
+            f"{type(config).__name__} changes the module, which is the model itself",
+            fqn=entry.fqn,
+            hint="put the model into a torch.nn.Sequential",
+        )
+    builder: Any = builder_of(config)
+    try:
+        return {owner: builder.build_module(config, model.get_submodule(owner), name)}
+    except QconfigError as error:
+        raise error.at(fqn=entry.fqn) from None
+
+
+def put_modules(model: "nn.Module", modules: "dict[str, nn.Module]") -> None:
+    """Put modules into a model under every name that the ones they replace have there."""
+    replaced = {id(model.get_submodule(name)): module for name, module in modules.items()}
+    places = [
+        (parent, child, replaced[id(module)])
+        for parent in list(model.modules())
+        for child, module in parent._modules.items()  # noqa: SLF001 (shared ones too)
+        if id(module) in replaced
+    ]
+    for parent, child, module in places:
+        setattr(parent, child, module)

@@ -1,0 +1,255 @@
+"""Modules that train with the rounding of a quantized weight: what they compute, they convert to.
+
+A fake-quantized weight has the values of the packed tensor that its builder would build at this
+moment, so that any builder can be trained for, and nothing of its arithmetic is written twice.
+Gradients pass straight through the rounding (Bengio et al., arXiv 1308.3432). Where the scales are
+learned, their gradients are those of LSQ (Esser et al., arXiv 1902.08153) and LSQ+ (Bhalgat et
+al., arXiv 2004.09576): of `(clamp(round(w / s) + z) - z) * s` with straight-through rounding.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from qconfig.tensors.matrix import MatrixTensor
+
+Build = Callable[[torch.Tensor], torch.Tensor]
+"""From a weight to the packed tensor; picklable."""
+BuildWithQparams = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
+"""From a weight, scales and zero points to the packed tensor; picklable."""
+
+_LEAST_SCALE = 2.0**-23
+
+
+class _Replace(torch.autograd.Function):
+    """The second operand forwards, the gradient to the first."""
+
+    @staticmethod
+    def forward(ctx: Any, source: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        value = value.to(source.dtype)
+        return value.view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0], None
+
+
+def replaced(source: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+    """Return `value`, with the gradient that `source` would have.
+
+    Args:
+        source: differentiable.
+        value: what it is rounded to, of its shape.
+    """
+    if not source.requires_grad:
+        return value.to(source.dtype)
+    return cast("torch.Tensor", _Replace.apply(source, value))  # type: ignore[no-untyped-call]
+
+
+class LearnedRange(nn.Module):
+    """Scales and zero points of a weight as parameters.
+
+    Args:
+        packed: the packed tensor that they start from; its `code_bounds` are those of the codes.
+        build: makes the packed tensor of given ones.
+
+    Attributes:
+        scale: float32, in the shape of the layout's; what is used is at least 2**-23.
+        zero_point: float32, shaped like `scale`, or None; what is used is rounded and clamped.
+    """
+
+    def __init__(self, packed: MatrixTensor, build: BuildWithQparams) -> None:
+        super().__init__()
+        self.bounds = packed.code_bounds()
+        self.build = build
+        fields: Any = packed
+        self.scale = nn.Parameter(fields.scale.float().clone())
+        zero_point = fields.zero_point
+        self.zero_point: nn.Parameter | None
+        learned = None if zero_point is None else nn.Parameter(zero_point.float().clone())
+        self.register_parameter("zero_point", learned)
+        self.scale_dtype: torch.dtype = fields.scale.dtype
+
+    def packed(self, weight: torch.Tensor) -> MatrixTensor:
+        """Return the packed tensor of a weight with the scales of this moment."""
+        with torch.no_grad():
+            scale, zero_point = self._used()
+            codes = None if zero_point is None else zero_point.to(torch.int8)
+            return cast(
+                "MatrixTensor", self.build(weight.detach(), scale.to(self.scale_dtype), codes)
+            )
+
+    def values(self, weight: torch.Tensor) -> torch.Tensor:
+        """Return the differentiable values of a weight: of itself, the scales and zero points."""
+        low, high = self.bounds
+        scale, zero = self._used()
+        blocks = [n for pair in zip(scale.shape, weight.shape, strict=True) for n in _tile(*pair)]
+        per_block = [n for size in scale.shape for n in (size, 1)]
+        tiled, step = weight.float().reshape(blocks), scale.reshape(per_block)
+        shift = torch.zeros_like(step) if zero is None else zero.reshape(per_block)
+        codes = (_rounded(tiled / step) + shift).clamp(low, high)
+        return ((codes - shift) * step).reshape(weight.shape).to(weight.dtype)
+
+    def _used(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        scale = self.scale.to(self.scale_dtype).float().clamp(min=_LEAST_SCALE)
+        zero: torch.Tensor | None = self.zero_point
+        return scale, None if zero is None else _rounded(zero.clamp(*self.bounds))
+
+
+def _tile(blocks: int, size: int) -> tuple[int, int]:
+    return blocks, size // blocks if blocks else 1
+
+
+def _rounded(value: torch.Tensor) -> torch.Tensor:
+    return replaced(value, value.detach().round())
+
+
+class FakeQuantizer(nn.Module):
+    """What the weight of a module is rounded to, and its activations and outputs.
+
+    Args:
+        build: makes the packed tensor of a weight.
+        learned: scales that are learned, instead of those that `build` finds.
+        weights: whether weights are rounded.
+        activations: whether activations and outputs are rounded.
+    """
+
+    def __init__(
+        self,
+        build: Build,
+        learned: LearnedRange | None = None,
+        *,
+        weights: bool = True,
+        activations: bool = True,
+    ) -> None:
+        super().__init__()
+        self.build = build
+        self.learned = learned
+        self.rounds_weights = weights
+        self.rounds_activations = activations
+
+    def packed(self, weight: torch.Tensor) -> MatrixTensor:
+        """Return the packed tensor that the weight would become now."""
+        if self.learned is not None:
+            return self.learned.packed(weight)
+        with torch.no_grad():
+            return cast("MatrixTensor", self.build(weight.detach()))
+
+    def weight(self, weight: torch.Tensor, packed: MatrixTensor) -> torch.Tensor:
+        """Return the rounded weight, differentiable."""
+        if not self.rounds_weights:
+            return weight
+        source = weight if self.learned is None else self.learned.values(weight)
+        return replaced(source, packed.dequantize(weight.dtype))
+
+    def activation(self, activation: torch.Tensor, packed: MatrixTensor) -> torch.Tensor:
+        """Return the rounded activation, differentiable."""
+        if not self.rounds_activations:
+            return activation
+        with torch.no_grad():
+            seen = packed.activation_seen(activation.detach())
+        return replaced(activation, seen)
+
+    def output(self, output: torch.Tensor, packed: MatrixTensor) -> torch.Tensor:
+        """Return the rounded output, differentiable."""
+        if not self.rounds_activations:
+            return output
+        with torch.no_grad():
+            seen = packed.output_seen(output.detach())
+        return replaced(output, seen)
+
+
+class FakeQuantizedLinear(nn.Linear):
+    """A Linear whose weight, and activation where its scheme says so, is rounded when it runs.
+
+    Args:
+        source: the Linear that it takes the place of; parameters are shared with it.
+        quantizer: what it rounds to.
+    """
+
+    def __init__(self, source: nn.Linear, quantizer: FakeQuantizer) -> None:
+        super().__init__(source.in_features, source.out_features, bias=False, device="meta")
+        self.weight, self.bias = source.weight, source.bias
+        self.fake_quantizer = quantizer
+        self.train(source.training)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+        """Return `input @ weight.T + bias` of what both are rounded to.
+
+        Args:
+            input: (..., K), floating point.
+        """
+        quantizer = self.fake_quantizer
+        packed = quantizer.packed(self.weight)
+        seen = quantizer.activation(input, packed)
+        product = functional.linear(seen, quantizer.weight(self.weight, packed), self.bias)
+        return quantizer.output(product, packed)
+
+
+class FakeQuantizedEmbedding(nn.Embedding):
+    """An Embedding whose weight is rounded when it runs.
+
+    Args:
+        source: the Embedding that it takes the place of; parameters are shared with it.
+        quantizer: what it rounds to.
+    """
+
+    def __init__(self, source: nn.Embedding, quantizer: FakeQuantizer) -> None:
+        super().__init__(
+            source.num_embeddings,
+            source.embedding_dim,
+            padding_idx=source.padding_idx,
+            max_norm=source.max_norm,
+            norm_type=source.norm_type,
+            scale_grad_by_freq=source.scale_grad_by_freq,
+            sparse=source.sparse,
+            _weight=source.weight,
+        )
+        self.weight = source.weight
+        self.fake_quantizer = quantizer
+        self.train(source.training)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+        """Return the rows of the rounded weight.
+
+        Args:
+            input: indices, integers of any shape.
+        """
+        quantizer = self.fake_quantizer
+        rounded = quantizer.weight(self.weight, quantizer.packed(self.weight))
+        return functional.embedding(
+            input,
+            rounded,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
+
+
+FAKE_QUANTIZED = {"Linear": FakeQuantizedLinear, "Embedding": FakeQuantizedEmbedding}
+"""What takes the place of a module, by the name of its class."""
+
+
+def plain_module(module: "FakeQuantizedLinear | FakeQuantizedEmbedding") -> nn.Module:
+    """Return the ordinary module of a fake-quantized one; they share parameters."""
+    if isinstance(module, FakeQuantizedEmbedding):
+        result: nn.Module = nn.Embedding(
+            module.num_embeddings,
+            module.embedding_dim,
+            padding_idx=module.padding_idx,
+            max_norm=module.max_norm,
+            norm_type=module.norm_type,
+            scale_grad_by_freq=module.scale_grad_by_freq,
+            sparse=module.sparse,
+            _weight=module.weight,
+        )
+    else:
+        result = nn.Linear(module.in_features, module.out_features, bias=False, device="meta")
+        result.bias = module.bias
+    result.train(module.training)
+    return result
