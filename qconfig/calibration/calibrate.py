@@ -56,6 +56,7 @@ def calibrate(
         for batch in batches:
             _call(model, batch, count)
             count += 1
+            del batch  # or it would live until the next has been made
     if not count:
         raise UsageError("there is no batch", hint="has the iterator been used up before?")
     layers = {
