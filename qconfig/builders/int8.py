@@ -1,14 +1,16 @@
-"""Builder of the int8 weight-only family."""
+"""Builder of int8 weights, and what it shares with those that quantize activations, too."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.base import Target, register_builder
 from qconfig.builders.weights import weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
-from qconfig.configs.int8 import Int8WeightOnlyConfig
+from qconfig.configs.granularity import Granularity
+from qconfig.configs.int8 import Int8PairGranularity, Int8WeightOnlyConfig
 from qconfig.errors import BuildError
-from qconfig.layouts.blocks import scale_shape
+from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
+from qconfig.layouts.blocks import check_scale, scale_shape
 from qconfig.layouts.int8 import Int8TensorLayout
 
 if TYPE_CHECKING:
@@ -33,9 +35,7 @@ class Int8WeightOnlyBuilder:
         Raises:
             FieldError: the granularity does not fit the shape.
         """
-        block = config.granularity.block_of(target.shape)
-        scale = TensorSpec(DType.FLOAT32, scale_shape(target.shape, block))
-        return Int8TensorLayout(TensorSpec(DType.INT8, target.shape), scale, block, target.dtype)
+        return int8_layout(config.granularity, target)
 
     def build(self, config: Int8WeightOnlyConfig, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the weight as an Int8Tensor without zero points.
@@ -48,13 +48,123 @@ class Int8WeightOnlyBuilder:
             BuildError: another type or rank, or values that are not finite.
             FieldError: the granularity does not fit the shape.
         """
-        from qconfig.tensors.int8 import Int8Tensor
-        from qconfig.tensors.int8_quantize import quantize_int8
+        return build_int8(config.granularity, weight)
 
-        shape = tuple(weight.shape)
-        reason = self.refusal(config, Target("", shape, DType.parse(weight.dtype), named=True))
-        if reason is not None:
-            raise BuildError(f"the weight cannot be quantized to int8: {reason}")
-        block = config.granularity.block_of(shape)
-        codes, scale = quantize_int8(weight, block)
-        return Int8Tensor(codes, scale, block, DType.parse(weight.dtype))
+    def build_with_qparams(
+        self,
+        config: Int8WeightOnlyConfig,
+        weight: "torch.Tensor",
+        scale: "torch.Tensor",
+        zero_point: "torch.Tensor | None",
+    ) -> "torch.Tensor":
+        """Return the weight in codes of scales and zero points that are given.
+
+        Args:
+            config: the granularity.
+            weight: (N, K) or (B, N, K), floating point.
+            scale: floating point, one entry a block.
+            zero_point: whole numbers, shaped like `scale`, or None for 0.
+
+        Raises:
+            BuildError: as `build`; or a scale that is not positive, a zero point that is no code.
+            FieldError: as `build`.
+            LayoutError: scale or zero point have not one entry a block.
+        """
+        return int8_with_qparams(config.granularity, weight, scale, zero_point)
+
+
+def int8_layout(
+    granularity: Int8PairGranularity | Granularity,
+    target: Target,
+    *,
+    reduce_range: bool = False,
+    act_quant_kwargs: QuantizeTensorToInt8Kwargs | None = None,
+) -> Int8TensorLayout:
+    """Return the layout of an int8 weight without zero points, with specs in place of tensors.
+
+    Raises:
+        FieldError: the granularity does not fit the shape.
+    """
+    block = granularity.block_of(target.shape)
+    return Int8TensorLayout(
+        TensorSpec(DType.INT8, target.shape),
+        TensorSpec(DType.FLOAT32, scale_shape(target.shape, block)),
+        block,
+        target.dtype,
+        act_quant_kwargs=act_quant_kwargs,
+        reduce_range=reduce_range,
+    )
+
+
+def build_int8(
+    granularity: Int8PairGranularity | Granularity,
+    weight: "torch.Tensor",
+    *,
+    reduce_range: bool = False,
+    **fields: Any,
+) -> "torch.Tensor":
+    """Return a weight as an Int8Tensor, with scales chosen from it and further fields as given.
+
+    Raises:
+        BuildError: another type or rank, or values that are not finite.
+        FieldError: the granularity does not fit the shape.
+    """
+    from qconfig.tensors.int8 import Int8Tensor
+    from qconfig.tensors.int8_quantize import quantize_int8
+
+    block = _checked_block(granularity, weight)
+    codes, scale = quantize_int8(weight, block, reduce_range=reduce_range)
+    dtype = DType.parse(weight.dtype)
+    return Int8Tensor(codes, scale, block, dtype, reduce_range=reduce_range, **fields)
+
+
+def int8_with_qparams(
+    granularity: Int8PairGranularity | Granularity,
+    weight: "torch.Tensor",
+    scale: "torch.Tensor",
+    zero_point: "torch.Tensor | None",
+    *,
+    reduce_range: bool = False,
+    **fields: Any,
+) -> "torch.Tensor":
+    """Return a weight as an Int8Tensor of given scales and zero points.
+
+    Raises:
+        BuildError: another type or rank, values that are not finite, a scale that is not positive,
+            or a zero point that is no code.
+        FieldError: the granularity does not fit the shape.
+        LayoutError: scale or zero point have not one entry a block.
+    """
+    from qconfig.tensors.int8 import Int8Tensor
+    from qconfig.tensors.intx_quantize import checked_qparams, quantize_with_qparams
+
+    block = _checked_block(granularity, weight)
+    blocks = scale_shape(tuple(weight.shape), block)
+    check_scale("scale", tuple(scale.shape), blocks)
+    if zero_point is not None:
+        check_scale("zero_point", tuple(zero_point.shape), blocks)
+    codes_type = DType.INT7 if reduce_range else DType.INT8
+    scale, zero_point = checked_qparams(scale, zero_point, codes_type)
+    # What a tensor shares, each of its rows is told.
+    rows = (*weight.shape[:-1], blocks[-1])
+    each = None if zero_point is None else zero_point.expand(rows)
+    codes = quantize_with_qparams(weight, scale.expand(rows), each, codes_type)
+    return Int8Tensor(
+        codes,
+        scale,
+        block,
+        DType.parse(weight.dtype),
+        zero_point=zero_point,
+        reduce_range=reduce_range,
+        **fields,
+    )
+
+
+def _checked_block(
+    granularity: Int8PairGranularity | Granularity, weight: "torch.Tensor"
+) -> tuple[int, ...]:
+    shape = tuple(weight.shape)
+    reason = weight_refusal(Target("", shape, DType.parse(weight.dtype), named=True), "int8")
+    if reason is not None:
+        raise BuildError(f"the weight cannot be quantized to int8: {reason}")
+    return granularity.block_of(shape)

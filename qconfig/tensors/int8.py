@@ -6,11 +6,15 @@ from typing import Any, ClassVar
 import attrs
 import torch
 
+from qconfig.configs.choices import MappingType
+from qconfig.configs.granularity import PerAxis, PerRow, PerTensor, PerToken
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.layouts.int8 import Int8TensorLayout
 from qconfig.tensors import blockwise
 from qconfig.tensors.dispatch import unsupported
 from qconfig.tensors.geometry import Follows
+from qconfig.tensors.int8_activation import dequantize_activation
+from qconfig.tensors.int8_dynamic_linear import int8_dynamic_linear, quantized_activation
 from qconfig.tensors.int8_linear import KERNEL_ALIGNMENT, int8_linear
 from qconfig.tensors.matrix import MatrixTensor
 from qconfig.tensors.value_checks import (
@@ -18,6 +22,8 @@ from qconfig.tensors.value_checks import (
     check_finite,
     check_scale_values,
 )
+
+_TOKENS = (PerRow(), PerToken())
 
 
 class Int8Tensor(MatrixTensor):
@@ -31,7 +37,7 @@ class Int8Tensor(MatrixTensor):
         act_quant_scale: static scale of the activation, or None.
         act_quant_zero_point: static zero point of the activation, or None.
         act_pre_scale: factor for the activation, (..., K), or None.
-        act_quant_kwargs: how activations are quantized; `linear` refuses anything but None.
+        act_quant_kwargs: how `linear` quantizes activations; None leaves them as they are.
         reduce_range: whether codes keep to -64 ... 63.
     """
 
@@ -68,18 +74,65 @@ class Int8Tensor(MatrixTensor):
         """Return `activation @ self.T + bias`; see `MatrixTensor.linear`.
 
         Raises:
-            UnsupportedOperationError: the weight wants quantized activations.
+            UnsupportedOperationError: `act_quant_kwargs` ask for activation scales that this
+                product does not have.
         """
-        if self.act_quant_kwargs is not None:
-            raise unsupported(
-                type(self),
-                "linear",
-                f"it has act_quant_kwargs={self.act_quant_kwargs!s}; "
-                "quantized activations are not implemented for this layout",
+        if self.act_quant_kwargs is None:
+            scaled = self.scaled_activation(activation)
+            result = int8_linear(scaled, self.qdata, self.scale, self.zero_point)
+        else:
+            result = int8_dynamic_linear(
+                self._widely_scaled(activation),
+                self.qdata,
+                self.scale,
+                self.zero_point,
+                *self._activation_settings(self.act_quant_kwargs),
+                activation.dtype,
             )
-        scaled = self.scaled_activation(activation)
-        result = int8_linear(scaled, self.qdata, self.scale, self.zero_point)
         return result if bias is None else result + bias
+
+    def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
+        """Return the activation scaled, quantized and dequantized; see `MatrixTensor`."""
+        if self.act_quant_kwargs is None:
+            return self.scaled_activation(activation)
+        scaled = self._widely_scaled(activation)
+        kind = torch.promote_types(scaled.dtype, torch.float32)
+        if not scaled.numel():
+            return scaled.to(kind)
+        settings = self._activation_settings(self.act_quant_kwargs)
+        codes = quantized_activation(scaled.reshape(-1, scaled.shape[-1]), *settings)
+        return dequantize_activation(*codes, kind).view(scaled.shape)
+
+    def _widely_scaled(self, activation: torch.Tensor) -> torch.Tensor:
+        # As torchao does, codes are made of the product in the wider type.
+        factor = self.act_pre_scale
+        if factor is None:
+            return activation
+        return self.scaled_activation(
+            activation.to(torch.promote_types(activation.dtype, factor.dtype))
+        )
+
+    def _activation_settings(
+        self, kwargs: QuantizeTensorToInt8Kwargs
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None, bool, bool, bool]:
+        scale, zero_point = self.act_quant_scale, self.act_quant_zero_point
+        per_token = kwargs.granularity in _TOKENS
+        per_channel = kwargs.granularity == PerAxis(-1) and scale is not None
+        asymmetric = kwargs.mapping_type is MappingType.ASYMMETRIC
+        reason = None
+        if not (per_token or per_channel or isinstance(kwargs.granularity, PerTensor)):
+            reason = f"granularity {kwargs.granularity} of activations; PerTensor and PerRow are"
+        elif not asymmetric and kwargs.mapping_type is not MappingType.SYMMETRIC:
+            reason = f"mapping_type {kwargs.mapping_type}; SYMMETRIC and ASYMMETRIC are"
+        elif scale is not None and scale.numel() not in (1, self.qdata.shape[-1]):
+            reason = f"act_quant_scale of shape {tuple(scale.shape)}; 1 element or K are"
+        if reason is not None:
+            raise unsupported(type(self), "linear", f"it has {reason} served")
+        return scale, zero_point, per_token, asymmetric, kwargs.reduce_range
+
+    def code_bounds(self) -> tuple[int, int]:
+        """Return the smallest and the largest code."""
+        return (-64, 63) if self.reduce_range else (-128, 127)
 
     @classmethod
     def simplify(cls, layout: Any) -> Any:

@@ -130,7 +130,7 @@ def _product(
         result = _packed_kernel(flat, qdata, scale)
     else:
         result = _by_rows(flat, qdata, None, None)
-        result = _times(result, _per_row(scale, rows))
+        result = _times(result, per_row(scale, rows))
     return result if activation.dim() == 2 else result.view(*activation.shape[:-1], rows)
 
 
@@ -148,7 +148,7 @@ def _kernel_can_read(qdata: torch.Tensor) -> bool:
 
 
 def _packed_kernel(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    exact = _per_row(scale, qdata.shape[0])
+    exact = per_row(scale, qdata.shape[0])
     rounded = exact.to(flat.dtype)
     flat = flat.contiguous()
     if flat.data_ptr() % KERNEL_ALIGNMENT:
@@ -181,11 +181,12 @@ def _by_rows(
             part.copy_(qdata[start:stop])
         else:
             write_rows(part, qdata, scale, zero_point, start, work)
-        result[:, start:stop] = _times_transposed(flat, part)
+        result[:, start:stop] = times_transposed(flat, part)
     return result
 
 
-def _times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+def times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """Return `flat @ part.T` for matrices of one floating-point type."""
     if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
         # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
         # spin; oneDNN computes in torch's own threads.
@@ -194,7 +195,8 @@ def _times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
     return torch.mm(flat, part.t())
 
 
-def _per_row(scale: torch.Tensor, rows: int) -> torch.Tensor:
+def per_row(scale: torch.Tensor, rows: int) -> torch.Tensor:
+    """Return one entry for each of `rows` rows, of a scale that has one for each or for several."""
     flat = scale.reshape(-1)
     return flat if flat.shape[0] == rows else flat.repeat_interleave(rows // flat.shape[0])
 

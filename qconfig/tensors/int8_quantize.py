@@ -24,20 +24,21 @@ import torch
 
 from qconfig.errors import BuildError
 from qconfig.layouts.blocks import scale_shape
+from qconfig.tensors.activation_qparams import LEAST_INT8_SCALE, code_range
 
 _BUFFER_ELEMENTS = 1 << 20
 _SMALLEST_BUFFER = 1 << 14
-_LEAST_SCALE = 2.0**-23
 
 
 def quantize_int8(
-    weight: torch.Tensor, block_size: tuple[int, ...]
+    weight: torch.Tensor, block_size: tuple[int, ...], *, reduce_range: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return int8 codes and float32 scales of a weight.
 
     Args:
         weight: float16, bfloat16, float32 or float64, any strides; it is left as it is.
         block_size: elements that share a scale along each dimension; it tiles the weight.
+        reduce_range: whether codes keep to 7 bits, -64 to 63, with `scale = max(|w|) / 63.5`.
 
     Returns:
         Codes, int8, contiguous, of the weight's shape; and scales, float32, one entry a block.
@@ -47,15 +48,16 @@ def quantize_int8(
         LayoutError: the blocks do not tile the weight.
     """
     weight = weight.detach()
+    bounds = code_range(reduce_range=reduce_range)
     shape = tuple(weight.shape)
     codes = torch.empty(shape, dtype=torch.int8, device=weight.device)
     scale = torch.empty(scale_shape(shape, block_size), dtype=torch.float32, device=weight.device)
     if weight.numel():
         rows = _contiguous_blocks(shape, block_size) if weight.is_contiguous() else None
         if rows is not None and prod(block_size) <= _buffer_elements(weight):
-            _by_rows(weight.view(rows), codes.view(rows), scale.view(-1, 1))
+            _by_rows(weight.view(rows), codes.view(rows), scale.view(-1, 1), bounds)
         else:
-            _by_slabs(weight, codes, scale, block_size)
+            _by_slabs(weight, codes, scale, block_size, bounds)
         if not bool(scale.isfinite().all()):
             raise _not_finite(weight)
     return codes, scale
@@ -72,7 +74,9 @@ def _contiguous_blocks(
     return prod(shape) // length, length
 
 
-def _by_rows(weight: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor) -> None:
+def _by_rows(
+    weight: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor, bounds: tuple[int, int]
+) -> None:
     blocks, length = weight.shape
     step = min(blocks, max(1, _buffer_elements(weight) // length))
     buffer = torch.empty((step, length), dtype=_product_type(weight), device=weight.device)
@@ -81,14 +85,18 @@ def _by_rows(weight: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor) -> 
         values = buffer[: part.shape[0]]
         if part.dtype != values.dtype:
             part = values.copy_(part)
-        factor = _scale(part.amin(1, keepdim=True), part.amax(1, keepdim=True), weight.dtype)
+        factor = _scale(part.amin(1, keepdim=True), part.amax(1, keepdim=True), weight, bounds)
         scale[start : start + step] = factor
         torch.mul(part, 1.0 / factor, out=values)
-        _round(values, codes[start : start + step])
+        _round(values, codes[start : start + step], bounds)
 
 
 def _by_slabs(
-    weight: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor, block_size: tuple[int, ...]
+    weight: torch.Tensor,
+    codes: torch.Tensor,
+    scale: torch.Tensor,
+    block_size: tuple[int, ...],
+    bounds: tuple[int, int],
 ) -> None:
     # Any strides and blocks: the extremes of whole blocks first, then codes by a few rows.
     for block in range(scale.shape[0]):
@@ -98,11 +106,16 @@ def _by_slabs(
             codes[first : first + block_size[0]],
             scale[block],
             block_size[1:],
+            bounds,
         )
 
 
 def _one_slab(
-    weight: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor, block_size: tuple[int, ...]
+    weight: torch.Tensor,
+    codes: torch.Tensor,
+    scale: torch.Tensor,
+    block_size: tuple[int, ...],
+    bounds: tuple[int, int],
 ) -> None:
     rows, per_row = weight.shape[0], prod(weight.shape[1:])
     step = min(rows, max(1, _buffer_elements(weight) // per_row))
@@ -123,23 +136,26 @@ def _one_slab(
         high = most if high is None else torch.maximum(high, most)
     if low is None or high is None:
         return
-    scale.copy_(_scale(low, high, weight.dtype))
+    scale.copy_(_scale(low, high, weight, bounds))
     factor = (1.0 / scale).view([n for blocks in scale.shape for n in (blocks, 1)])
     for start in range(0, rows, step):
         values = buffer[: min(step, rows - start)]
         if rows > step:
             values.copy_(weight[start : start + step])
         values.view(values.shape[0], *shape).mul_(factor)
-        _round(values, codes[start : start + step])
+        _round(values, codes[start : start + step], bounds)
 
 
-def _scale(low: torch.Tensor, high: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    largest = torch.maximum(-low, high).to(dtype)
-    return (largest / 127.5).clamp(min=_LEAST_SCALE).to(torch.float32)
+def _scale(
+    low: torch.Tensor, high: torch.Tensor, weight: torch.Tensor, bounds: tuple[int, int]
+) -> torch.Tensor:
+    largest = torch.maximum(-low, high).to(weight.dtype)
+    steps = (bounds[1] - bounds[0]) / 2
+    return (largest / steps).clamp(min=LEAST_INT8_SCALE).to(torch.float32)
 
 
-def _round(values: torch.Tensor, codes: torch.Tensor) -> None:
-    codes.copy_(values.round_().clamp_(-128, 127))
+def _round(values: torch.Tensor, codes: torch.Tensor, bounds: tuple[int, int]) -> None:
+    codes.copy_(values.round_().clamp_(*bounds))
 
 
 def _product_type(weight: torch.Tensor) -> torch.dtype:

@@ -1,0 +1,100 @@
+"""Activations as int8 codes, with scales chosen from them or known beforehand.
+
+Codes, scales and zero points are bit for bit those of torchao 0.18 (`choose_qparams_affine` and
+`quantize_affine` as its Int8Tensor calls them). With codes from `low` to `high` and the extremes
+`a <= 0 <= b` of a token (or of all of them), in the activation's own type:
+
+- symmetric: `scale = max(-a, b) / ((high - low) / 2)`, at least 2**-23;
+- asymmetric: `scale = (b - a) / (high - low)`, at least 2**-23, and
+  `zero_point = clamp(low - round(a / scale), low, high)`.
+
+Then the scale becomes float32 and `q = clamp(round(x * (1 / scale)) + zero_point, low, high)`, in
+the wider type of both, halves to even. One thing differs: where `b - a` passes the largest number
+of the type, torchao gets an infinite scale; here it is `b / 255 - a / 255`.
+"""
+
+import torch
+
+from qconfig.tensors.activation_qparams import LEAST_INT8_SCALE, code_range
+
+_BUFFER_ELEMENTS = 1 << 18
+
+
+def dynamic_qparams(
+    activation: torch.Tensor, *, per_token: bool, asymmetric: bool, reduce_range: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return scale and zero point for an activation.
+
+    Args:
+        activation: (M, K), floating point, not empty.
+        per_token: whether each row has its own.
+        asymmetric: whether there is a zero point.
+        reduce_range: whether codes keep to 7 bits.
+
+    Returns:
+        The scale, float32, and the zero point, int8, or None; (M, 1) per token, else (1, 1). The
+        scale of a row with a NaN is NaN, of one with an infinity infinite.
+    """
+    low, high = code_range(reduce_range=reduce_range)
+    dims = (1,) if per_token else (0, 1)
+    least, most = activation.amin(dims, keepdim=True), activation.amax(dims, keepdim=True)
+    if not asymmetric:
+        peak = torch.maximum(-least, most)
+        return (peak / ((high - low) / 2)).clamp(min=LEAST_INT8_SCALE).to(torch.float32), None
+    least, most = least.clamp(max=0), most.clamp(min=0)
+    span = most - least
+    scale = torch.where(
+        span.isinf(), most / (high - low) - least / (high - low), span / (high - low)
+    ).clamp(min=LEAST_INT8_SCALE)
+    zero_point = (low - torch.round(least / scale)).clamp(low, high)
+    return scale.to(torch.float32), zero_point.to(torch.int8)
+
+
+def quantize_activation(
+    activation: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    *,
+    reduce_range: bool,
+) -> torch.Tensor:
+    """Return the codes of an activation.
+
+    Args:
+        activation: (M, K), floating point.
+        scale: floating point, (M, 1), (1, 1) or (1, K).
+        zero_point: int8, shaped like `scale`, or None.
+        reduce_range: whether codes keep to 7 bits.
+
+    Returns:
+        (M, K), int8.
+    """
+    low, high = code_range(reduce_range=reduce_range)
+    rows, columns = activation.shape
+    kind = torch.promote_types(activation.dtype, scale.dtype)
+    codes = torch.empty((rows, columns), dtype=torch.int8, device=activation.device)
+    step = max(1, _BUFFER_ELEMENTS // max(1, columns)) if activation.device.type == "cpu" else rows
+    buffer = torch.empty((min(step, rows), columns), dtype=kind, device=activation.device)
+    factor = 1.0 / scale
+    for start in range(0, rows, max(1, step)):
+        stop = min(start + step, rows)
+        values = buffer[: stop - start]
+        values.copy_(activation[start:stop])
+        values.mul_(_rows(factor, start, stop)).round_()
+        if zero_point is not None:
+            values.add_(_rows(zero_point, start, stop))
+        codes[start:stop] = values.clamp_(low, high)
+    return codes
+
+
+def dequantize_activation(
+    codes: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor | None, dtype: torch.dtype
+) -> torch.Tensor:
+    """Return `(codes - zero_point) * scale`, (M, K), in a floating-point type."""
+    values = codes.to(dtype)
+    if zero_point is not None:
+        values.sub_(zero_point)
+    return values.mul_(scale)
+
+
+def _rows(values: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+    return values if values.shape[0] == 1 else values[start:stop]
