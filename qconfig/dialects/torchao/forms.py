@@ -18,23 +18,84 @@ class Form:
     Args:
         version: our version.
         wire: the `_version` numbers under which torchao wrote that set of fields, ascending.
+        names: the class names that torchao used for it; empty for the registered name and any
+            earlier one.
+        ours: fields of our version that torchao's did not have.
     """
 
     version: int
     wire: tuple[int, ...]
+    names: tuple[str, ...] = ()
+    ours: tuple[str, ...] = ()
 
 
 DTYPE = "torch.dtype"
 """The `_type` of a dtype."""
 
+TORCHAO_VERSION = "torchao_version"
+"""The field of our versions in which torchao's own `_version` says which other fields count."""
+
 FORMS: Mapping[str, tuple[Form, ...]] = {
+    "AWQConfig": (
+        Form(1, (1,), names=("AWQUIntXConfig",)),
+        Form(2, (1,), names=("AWQUIntXConfig",)),
+        Form(3, (1,), names=("AWQConfig",)),
+        Form(4, (1,), names=("AWQConfig",)),
+    ),
+    "Float8DynamicActivationFloat8WeightConfig": (
+        Form(1, (1,)),
+        Form(2, (1, 2)),
+        Form(3, (1, 2)),
+        Form(4, (1, 2)),
+    ),
+    "Float8StaticActivationFloat8WeightConfig": (Form(1, (1,)), Form(2, (1,))),
+    "Float8WeightOnlyConfig": (Form(1, (1,)), Form(2, (2,)), Form(3, (1, 2))),
     "FqnToConfig": (Form(1, (1,)),),
+    "Int4WeightOnlyConfig": (
+        Form(1, (1,)),
+        Form(2, (1,)),
+        Form(3, (1, 2), ours=(TORCHAO_VERSION,)),
+        Form(4, (1, 2), ours=(TORCHAO_VERSION,)),
+        Form(5, (2,)),
+        Form(6, (2,)),
+    ),
+    "Int8DynamicActivationInt8WeightConfig": (
+        Form(1, (1,)),
+        Form(2, (1,)),
+        Form(3, (1,)),
+        Form(4, (2,)),
+        Form(5, (2,)),
+    ),
+    "Int8DynamicActivationIntxWeightConfig": (
+        Form(1, (1,)),
+        Form(2, (1,)),
+        Form(3, (1, 2), ours=(TORCHAO_VERSION,)),
+        Form(4, (1, 2)),
+    ),
+    "Int8StaticActivationInt8WeightConfig": (Form(1, (1,)), Form(2, (1,)), Form(3, (1,))),
     "Int8WeightOnlyConfig": (Form(1, (1,)), Form(2, (1, 2))),
+    "IntxWeightOnlyConfig": (
+        Form(1, (1,)),
+        Form(2, (1, 2)),
+        Form(3, (1, 2)),
+        Form(4, (1, 2)),
+    ),
+    "MXDynamicActivationMXWeightConfig": (
+        Form(1, (1,), names=("MXFPInferenceConfig",)),
+        Form(2, (1,), names=("MXDynamicActivationMXWeightConfig",), ours=("scaling_mode",)),
+        Form(3, (1,), names=("MXDynamicActivationMXWeightConfig",)),
+    ),
+    "NVFP4DynamicActivationNVFP4WeightConfig": (Form(1, (1,)), Form(2, (1,))),
+    "NVFP4WeightOnlyConfig": (Form(1, (1,)),),
+    "QATConfig": (Form(1, (1,)),),
+    "SmoothQuantConfig": (Form(1, (1,)), Form(2, (1,)), Form(3, (1,)), Form(4, (1,))),
 }
 """The forms of each config that torchao has, oldest first; the last is what torchao 0.18 reads."""
 
 ALIASES: Mapping[str, str] = {
     "AOPerModuleConfig": "FqnToConfig",
+    "AWQUIntXConfig": "AWQConfig",
+    "MXFPInferenceConfig": "MXDynamicActivationMXWeightConfig",
     "ModuleFqnToConfig": "FqnToConfig",
 }
 """Earlier names of torchao's."""
@@ -43,6 +104,25 @@ FIELD_ALIASES: Mapping[str, Mapping[str, str]] = {
     "FqnToConfig": {"module_fqn_to_config": "fqn_to_config"},
 }
 """Earlier names of fields, by config; torchao 0.15 and later write both, with one value."""
+
+
+NULL_IS_DEFAULT: Mapping[str, frozenset[str]] = {
+    "Float8DynamicActivationFloat8WeightConfig": frozenset({"granularity", "packing_format"}),
+    "Float8WeightOnlyConfig": frozenset({"granularity"}),
+    "Int8DynamicActivationInt8WeightConfig": frozenset({"granularity", "reduce_range"}),
+    "Int8StaticActivationInt8WeightConfig": frozenset({"granularity", "reduce_range"}),
+}
+"""Fields, by config, for which torchao takes null as their default and ours takes no null."""
+
+LOWER_CASE_STEPS = frozenset(
+    {
+        "AWQConfig",
+        "Float8StaticActivationFloat8WeightConfig",
+        "QATConfig",
+        "SmoothQuantConfig",
+    }
+)
+"""Configs whose step torchao writes as a string, such as "prepare", and not as an enum."""
 
 
 def name_of(wire_name: Any) -> str:
@@ -70,13 +150,14 @@ def _near_name(wire_name: str, known: list[str]) -> str | None:
     return f"did you mean {close[0]!r}?" if close else None
 
 
-def entry_for(name: str, wire_version: Any, keys: Iterable[str]) -> Entry:
+def entry_for(name: str, wire_version: Any, keys: Iterable[str], wire_name: str = "") -> Entry:
     """Return the version of a config that torchao wrote with these keys.
 
     Args:
         name: the registered name.
         wire_version: torchao's `_version`; None where the document has none.
         keys: keys of `_data`, by the names of today.
+        wire_name: torchao's name, where it had several.
 
     Raises:
         NewerVersionError: a `_version` that this release does not know yet.
@@ -102,17 +183,16 @@ def entry_for(name: str, wire_version: Any, keys: Iterable[str]) -> Entry:
             expected=supported,
             hint="upgrade qconfig" if is_newer else None,
         )
-    entries = [
-        registry.get(name, form.version)
-        for form in forms
-        if wire_version is None or wire_version in form.wire
-    ]
-    return max(entries, key=lambda entry: (_fit(entry, set(keys)), entry.version))
+    known = [form for form in forms if not form.names or wire_name in form.names] or forms
+    fitting = [form for form in known if wire_version is None or wire_version in form.wire]
+    given = set(keys)
+    best = max(fitting or known, key=lambda form: (_fit(name, form, given), form.version))
+    return registry.get(name, best.version)
 
 
-def _fit(entry: Entry, keys: set[str]) -> int:
+def _fit(name: str, form: Form, keys: set[str]) -> int:
     """Return 2 for exactly these keys, 1 for keys that the version can have, else 0."""
-    fields = attrs.fields(entry.cls)
-    names = {field.name for field in fields}
+    fields = attrs.fields(registry.get(name, form.version).cls)
+    names = {field.name for field in fields} - set(form.ours)
     required = {field.name for field in fields if field.default is NOTHING}
     return 2 if keys == names else int(required <= keys <= names)

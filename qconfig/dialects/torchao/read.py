@@ -4,6 +4,7 @@ Types come from the fields of our classes, so that a name in the data is only ev
 the few that its place allows. torchao itself looks it up in its modules, and calls what it finds.
 """
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from functools import cache
@@ -15,7 +16,14 @@ import attrs
 from qconfig.codec.converter import structure_any
 from qconfig.codec.dtypes import DType
 from qconfig.codec.strict_json import dumps_compact
-from qconfig.dialects.torchao.forms import DTYPE, FIELD_ALIASES, entry_for, name_of
+from qconfig.dialects.torchao.forms import (
+    DTYPE,
+    FIELD_ALIASES,
+    NULL_IS_DEFAULT,
+    TORCHAO_VERSION,
+    entry_for,
+    name_of,
+)
 from qconfig.dialects.torchao.wrappers import unwrap
 from qconfig.errors import (
     FieldError,
@@ -28,6 +36,7 @@ from qconfig.errors import (
 )
 from qconfig.versioning import Config, registry
 
+_VERSION_SUFFIX = re.compile(r"V\d+$")
 _CONFIG_FORM = '{"_type": …, "_version": …, "_data": {…}}'
 
 
@@ -85,12 +94,13 @@ class _Reader:
         """
         before = len(self.problems)
         try:
-            name = name_of(self._type(data))
+            wire_name = self._type(data)
+            name = name_of(wire_name)
             payload = self._payload(data, name)
             version = _version(data, payload)
             keys = FIELD_ALIASES.get(name, {})
             fields = {keys.get(key, key) for key in payload} - {"version"}
-            entry = entry_for(name, version, fields)
+            entry = entry_for(name, version, fields, wire_name)
         except QconfigError as error:
             self.problems += [p.at(pointer_prefix=theirs) for p in error.problems]
             return None
@@ -101,9 +111,16 @@ class _Reader:
             f"{ours}/type": f"{theirs}/_type",
             f"{ours}/version": f"{theirs}/_version",
         }
-        values = {key: value for key, value in payload.items() if key != "version"}
+        if TORCHAO_VERSION in _kinds(entry.cls) and version is not None:
+            head[TORCHAO_VERSION] = version
+        defaults = NULL_IS_DEFAULT.get(name, frozenset())
+        values = {
+            key: value
+            for key, value in payload.items()
+            if key != "version" and not (value is None and key in defaults)
+        }
         body = self._fields(entry.cls, values, ours, f"{theirs}/_data", keys)
-        return head | body if len(self.problems) == before else None
+        return body | head if len(self.problems) == before else None
 
     def _type(self, data: Any) -> Any:
         if not isinstance(data, Mapping) or "_type" not in data:
@@ -159,9 +176,14 @@ class _Reader:
                 self._value(v, item, f"{ours}/{i}", f"{theirs}/{i}") for i, v in enumerate(value)
             ]
         if isinstance(value, Mapping) and kind is not Any:
+            item = _pair_item(options)
+            if item is not None:  # one granularity stands for both
+                one = self._value(value, item, f"{ours}/0", theirs)
+                self._places[f"{ours}/1"] = theirs
+                return [one, one]
             return self._object(value, options, ours, theirs)
-        if isinstance(value, str) and DType in options:
-            return value.removeprefix("torch.")
+        if isinstance(value, str):
+            return _plain_text(value, options)
         return value
 
     def _object(self, value: Mapping[str, Any], options: list[Any], ours: str, theirs: str) -> Any:
@@ -213,6 +235,21 @@ class _Reader:
         return {"type": name} | self._fields(kind, _object_in(value), ours, f"{theirs}/_data", {})
 
 
+def _pair_item(options: list[Any]) -> Any:
+    """Return what the entries of a pair may be, where no object but a pair has a place; or None."""
+    return next((get_args(o)[0] for o in options if get_origin(o) is tuple), None)
+
+
+def _plain_text(value: str, options: list[Any]) -> str:
+    """Return a string as our documents have it: dtypes without torch., enum members in capitals."""
+    if DType in options:
+        return value.removeprefix("torch.")
+    enums = [o for o in options if isinstance(o, type) and issubclass(o, Enum)]
+    # torchao's enums of strings have the lower-case names as values, and take them for members.
+    members = {member.lower() for kind in enums for member in kind.__members__}
+    return value.upper() if value in members else value
+
+
 def _object_in(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
     payload = envelope.get("_data", {})
     if not isinstance(payload, Mapping):
@@ -252,4 +289,6 @@ def _options(kind: Any) -> tuple[Any, ...]:
 def _wire_name(kind: type) -> str:
     if kind is DType:
         return DTYPE
-    return registry.entry_of(kind).name if registry.has(kind) else kind.__name__
+    # The name of a retired enum ends with a version, which is ours.
+    plain = _VERSION_SUFFIX.sub("", kind.__name__)
+    return registry.entry_of(kind).name if registry.has(kind) else plain

@@ -8,6 +8,7 @@ import attrs
 
 from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.forms import DTYPE, FIELD_ALIASES, FORMS
+from qconfig.dialects.torchao.words import in_torchaos_words
 from qconfig.errors import MigrationError, QconfigError, json_pointer
 from qconfig.versioning import Config, registry
 
@@ -30,7 +31,8 @@ def to_envelope(config: Config) -> dict[str, Any]:
     form = forms[-1]
     # By way of the present, because only there each thing is said in one way.
     value = registry.convert(registry.convert(config), form.version)
-    data = {f.name: _encoded(getattr(value, f.name), f.name) for f in attrs.fields(type(value))}
+    said = in_torchaos_words(name, value)
+    data = {field: _encoded(inner, field) for field, inner in said.items()}
     for old, new in FIELD_ALIASES.get(name, {}).items():
         data[old] = _encoded(getattr(value, new), new)
     return {"_type": name, "_version": form.wire[-1], "_data": data}

@@ -1,0 +1,48 @@
+"""What torchao says in other words than ours, and what it has no words for."""
+
+from typing import Any
+
+import attrs
+
+from qconfig.configs.granularity import PerBlock, PerGroup, PerRow, PerToken
+from qconfig.dialects.torchao.forms import LOWER_CASE_STEPS
+from qconfig.errors import MigrationError
+
+_INT8_PAIRS = ("Int8DynamicActivationInt8WeightConfig", "Int8StaticActivationInt8WeightConfig")
+
+
+def in_torchaos_words(name: str, config: Any) -> dict[str, Any]:
+    """Return the fields of a config with values as torchao's class of that name has them.
+
+    Args:
+        name: the registered name.
+        config: in the version that torchao 0.18 reads.
+
+    Raises:
+        MigrationError: a granularity that torchao's config refuses.
+    """
+    fields = {f.name: getattr(config, f.name) for f in attrs.fields(type(config))}
+    if name in _INT8_PAIRS:
+        fields["granularity"] = _int8_pair(*fields["granularity"])
+    if name == "Float8WeightOnlyConfig" and isinstance(fields["granularity"], PerBlock):
+        raise _no_words(fields["granularity"], "PerTensor, PerRow or PerGroup")
+    if name in LOWER_CASE_STEPS and fields["step"] is not None:
+        fields["step"] = fields["step"].value.lower()
+    return fields
+
+
+def _int8_pair(activation: Any, weight: Any) -> Any:
+    """Say a token's scale as a row's, and a pair of equals as one."""
+    if isinstance(weight, PerGroup):
+        raise _no_words(weight, "PerTensor or PerRow for the weight")
+    seen = PerRow() if isinstance(activation, PerToken) else activation
+    return seen if seen == weight else (seen, weight)
+
+
+def _no_words(found: object, expected: str) -> MigrationError:
+    return MigrationError(
+        "torchao has no such granularity here",
+        pointer="/granularity",
+        found=found,
+        expected=expected,
+    )
