@@ -133,7 +133,7 @@ class RowWriter:
             write_codes(result, codes, self._bits)
             return
         values = result
-        if result.dtype not in (torch.float32, torch.float64):
+        if result.dtype != torch.float32:
             if self._work is None:
                 self._work = self.buffer(torch.float32)
             values = self._work[: stop - start]

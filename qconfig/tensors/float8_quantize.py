@@ -170,6 +170,8 @@ def _tiles(values: torch.Tensor, block_size: tuple[int, ...]) -> torch.Tensor:
 
 def _tile_maxima(tiles: torch.Tensor) -> torch.Tensor:
     # Two passes without a temporary, along rows first: torch reduces such in vectors.
+    if tiles.shape[3] == 1:
+        return torch.maximum(-tiles.amin(1), tiles.amax(1)).squeeze(2)
     return torch.maximum(-tiles.amin(3).amin(1), tiles.amax(3).amax(1))
 
 
@@ -181,9 +183,9 @@ def _round(tiles: torch.Tensor, scale: torch.Tensor, codes: torch.Tensor) -> Non
 
 
 def _buffer(weight: torch.Tensor) -> torch.Tensor:
-    # At most an eighth of the weight's bytes.
+    # A sixteenth of the weight's bytes: maxima and scales take some as well.
     columns = weight.shape[-1]
-    share = weight.numel() * weight.dtype.itemsize // 32
+    share = weight.numel() * weight.dtype.itemsize // 64
     elements = max(_SMALLEST_BUFFER, min(_BUFFER_ELEMENTS, share))
     rows = min(max(1, elements // columns), weight.numel() // columns)
     return torch.empty((rows, columns), dtype=torch.float32, device=weight.device)

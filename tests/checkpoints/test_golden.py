@@ -37,7 +37,7 @@ def test_the_writer_still_gives_the_golden_file(case: Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_element_changes_its_value(case: Path) -> None:
     """Read by safetensors itself, every inner tensor holds what it held before the upgrade."""
-    renamed = {f"{FQN}.int_data": f"{FQN}.qdata"}
+    renamed = {f"{FQN}.{name}": f"{FQN}.qdata" for name in ("int_data", "float8_data")}
     before = load_file(case.with_suffix(".safetensors"))
     after = load_file(case.with_suffix(".upgraded.safetensors"))
     assert {renamed.get(name, name) for name in before} == after.keys()

@@ -15,6 +15,10 @@ RELATIONS = (
     "has a wrong shape for its blocks",
     "has a wrong size for ",
     "no config of that name",
+    "is not one scale",
+    "but nothing says that all elements share it",
+    "groups of a float8 activation do not divide",
+    "granularity does not quantize activations",
 )
 
 
