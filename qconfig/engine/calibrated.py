@@ -8,8 +8,8 @@ from qconfig.builders.base import CalibratedBuilder, builder_of
 from qconfig.builders.layer_calibration import LayerCalibration
 from qconfig.calibration.calibration import Calibration
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
-from qconfig.errors import PlanError, QconfigError, raise_problems
-from qconfig.versioning import Config
+from qconfig.errors import PlanError, QconfigError, raise_problems, shown
+from qconfig.versioning import Config, registry
 
 if TYPE_CHECKING:
     import torch
@@ -34,20 +34,20 @@ def check_calibrated(plan: Plan, calibration: Calibration | None) -> None:
         raise_problems(
             [
                 PlanError(
-                    f"{name} needs calibration, and there is none",
+                    f"{_kind(plan, entries)} needs calibration, and there is none",
                     found=[_module(entry) for entry in entries],
                     hint=_HINT,
                 )
-                for name, entries in waiting.items()
+                for entries in waiting
             ]
         )
         return
     raise_problems(
         [
             problem
-            for entries in waiting.values()
+            for entries in waiting
             for entry in entries
-            if (problem := _problem(entry, calibration)) is not None
+            if (problem := _problem(entry, _kind(plan, entries), calibration)) is not None
         ]
     )
 
@@ -55,8 +55,9 @@ def check_calibrated(plan: Plan, calibration: Calibration | None) -> None:
 def with_calibration_notes(plan: Plan) -> Plan:
     """Return the plan with a note for each config that will ask for calibration."""
     notes = [
-        f"{name} needs calibration: of {len(entries)} layers, such as {_module(entries[0])}"
-        for name, entries in _waiting(plan).items()
+        f"{_kind(plan, entries)} needs calibration: layers: {len(entries)}, the first "
+        f"{shown(_module(entries[0]))}"
+        for entries in _waiting(plan)
     ]
     return evolve(plan, notes=(*plan.notes, *notes)) if notes else plan
 
@@ -85,8 +86,8 @@ def _observed(fqn: str, calibration: Calibration | None) -> LayerCalibration | N
     return None if calibration is None else calibration.layer(fqn.rpartition(".")[0])
 
 
-def _waiting(plan: Plan) -> dict[str, list[PlanEntry]]:
-    """Return the entries that need calibration, by the name of their config."""
+def _waiting(plan: Plan) -> list[list[PlanEntry]]:
+    """Return the entries that need calibration, those of one config together."""
     needs: dict[str, bool] = {}
     found: dict[str, list[PlanEntry]] = {}
     for entry in plan.entries:
@@ -99,25 +100,30 @@ def _waiting(plan: Plan) -> dict[str, list[PlanEntry]]:
             needs[entry.config] = needs_calibration(config)
         if needs[entry.config]:
             found.setdefault(entry.config, []).append(entry)
-    return found
+    return list(found.values())
+
+
+def _kind(plan: Plan, entries: list[PlanEntry]) -> str:
+    """Return the registered name of the config that entries share."""
+    return registry.entry_of(type(plan.configs[entries[0].config or ""])).name
 
 
 def _module(entry: PlanEntry) -> str:
     return entry.fqn.rpartition(".")[0]
 
 
-def _problem(entry: PlanEntry, calibration: Calibration) -> QconfigError | None:
+def _problem(entry: PlanEntry, kind: str, calibration: Calibration) -> QconfigError | None:
     name = _module(entry)
     layer = calibration.record.layers.get(name)
     if layer is None:
         return PlanError(
-            f"{entry.config} needs calibration, and the layer was not observed",
+            f"{kind} needs calibration, and the layer was not observed",
             fqn=entry.fqn,
             hint="calibrate with a config whose modules and layers reach it",
         )
     if not layer.rows:
         return PlanError(
-            f"{entry.config} needs calibration, and the layer saw no data",
+            f"{kind} needs calibration, and the layer saw no data",
             fqn=entry.fqn,
             hint="calibrate with batches that reach it, or leave it out by a rule",
         )
