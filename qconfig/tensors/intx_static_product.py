@@ -59,7 +59,7 @@ def product(  # noqa: PLR0917
         return int8_linear(seen, qdata, scale.to(kind), zero_point)
     codes = static_codes(activation, act_scale, act_zero_point)
     if tuple(scale.shape) in ((qdata.shape[0], 1), (1, 1)):
-        total = _integer_product(codes, qdata, zero_point, act_zero_point, weight_sums)
+        total = integer_product(codes, qdata, zero_point, act_zero_point, weight_sums)
         result = total.to(kind).mul_(act_scale.to(kind) * scale.to(kind).reshape(-1))
         # A NaN has no code: it makes its row NaN, as in a product of floats.
         return result.add_(codes.sum(1, keepdim=True).mul_(0))
@@ -75,7 +75,7 @@ def _effective(zero_point: torch.Tensor | None) -> torch.Tensor | None:
     return zero_point
 
 
-def _integer_product(
+def integer_product(
     codes: torch.Tensor,
     qdata: torch.Tensor,
     zero_point: torch.Tensor | None,
