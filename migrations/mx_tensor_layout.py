@@ -379,7 +379,7 @@ def _unpack_fp6(data: "torch.Tensor") -> "torch.Tensor":
     # a, b, d, c.
     import torch
 
-    first, second, low = data.unflatten(-1, (-1, 3)).unbind(-1)
+    first, second, low = data.view(*data.shape[:-1], -1, 3).unbind(-1)
     codes = (
         (first >> 4 << 2) | (low >> 6),
         ((first & 15) << 2) | ((low >> 4) & 3),

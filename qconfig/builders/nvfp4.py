@@ -39,7 +39,7 @@ class _NVFP4Builder:
         """
         *leading, columns = target.shape
         _check_columns(columns)
-        second = (*leading[:-1], 1, 1)
+        second = (leading[0], 1, 1) if len(leading) > 1 else ()
         return NVFP4TensorLayout(
             TensorSpec(DType.UINT8, (*leading, columns // 2)),
             TensorSpec(DType.FLOAT8_E4M3FN, (*leading, columns // BLOCK)),
@@ -149,8 +149,7 @@ def _has_second(config: _Config) -> bool:
 
 
 def _uses_triton(config: _Config) -> bool:
-    dynamic = isinstance(config, NVFP4DynamicActivationNVFP4WeightConfig)
-    return dynamic and config.use_triton_kernel
+    return not isinstance(config, NVFP4WeightOnlyConfig) and config.use_triton_kernel
 
 
 def _activation(config: _Config) -> QuantizeTensorToNVFP4Kwargs | None:

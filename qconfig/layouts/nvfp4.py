@@ -102,14 +102,28 @@ def check_nvfp4(layout: Any) -> None:
     check_block_scale(
         shape, tuple(layout.scale.shape), layout.block_size, layout.is_swizzled_scales
     )
-    found = None if layout.per_tensor_scale is None else tuple(layout.per_tensor_scale.shape)
+    check_second_scales(shape, layout.per_tensor_scale, layout.act_per_tensor_scale)
+
+
+def check_second_scales(
+    shape: tuple[int, ...], weight: TensorValue | None, activation: TensorValue | None
+) -> None:
+    """Check that second scales have one entry, or the weight's one for each matrix.
+
+    Args:
+        shape: logical shape of the weight.
+        weight: its `per_tensor_scale`, or None.
+        activation: its `act_per_tensor_scale`, or None.
+
+    Raises:
+        LayoutError: naming the field.
+    """
     each = (*shape[:-2], 1, 1)
-    if found is not None and set(found) - {1} and found != each:
+    found = () if weight is None else tuple(weight.shape)
+    if set(found) - {1} and found != each:
         raise _wrong_second("per_tensor_scale", found, f"one entry, or shape {each}")
-    found = (
-        None if layout.act_per_tensor_scale is None else tuple(layout.act_per_tensor_scale.shape)
-    )
-    if found is not None and set(found) - {1}:
+    found = () if activation is None else tuple(activation.shape)
+    if set(found) - {1}:
         raise _wrong_second("act_per_tensor_scale", found, "one entry")
 
 

@@ -84,7 +84,7 @@ def dequantize(
     work = dtype if direct else torch.float32
     factor = scales.to(work)
     if second is not None:
-        factor = second * factor
+        factor = (second.reshape(()) if second.numel() == 1 else second) * factor
     shape = (*codes.shape[:-1], codes.shape[-1] * (2 if kind == E2M1 else 1))
     small = qdata.device.type != "cpu" or codes.numel() * 4 <= _WHOLE_BYTES
     if small or type(qdata) is not torch.Tensor or torch.compiler.is_compiling():

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-import attrs
 import torch
 
-from qconfig.layouts.nvfp4 import BLOCK, NVFP4TensorLayout, QuantizeTensorToNVFP4Kwargs
+from qconfig.layouts.nvfp4 import (
+    BLOCK,
+    NVFP4TensorLayout,
+    QuantizeTensorToNVFP4Kwargs,
+    check_second_scales,
+)
 from qconfig.tensors import block_scaled
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix import MatrixTensor
@@ -15,7 +19,6 @@ from qconfig.tensors.nvfp4_linear import nvfp4_linear
 from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
 from qconfig.tensors.small_floats import E2M1
 from qconfig.tensors.value_checks import check_finite, check_scale_values
-from qconfig.versioning import Layout
 
 
 class NVFP4Tensor(MatrixTensor):
@@ -25,7 +28,7 @@ class NVFP4Tensor(MatrixTensor):
         qdata: E2M1 codes two a byte, (N, K/2) or (B, N, K/2) uint8.
         scale: float8_e4m3fn, (N, K/16), or tiles of them.
         block_size: 16.
-        per_tensor_scale: float32, (1, 1) or (B, 1, 1) with the tensor's rank, or None.
+        per_tensor_scale: float32, one entry, or one for each matrix, (B, 1, 1); or None.
         act_per_tensor_scale: float32, one entry, static scale of the activation, or None.
         is_swizzled_scales: whether scales lie in tiles; then it has no views.
         use_triton_kernel: carried for torchao.
@@ -34,13 +37,6 @@ class NVFP4Tensor(MatrixTensor):
 
     layout_class: ClassVar[type] = NVFP4TensorLayout
     fixed_blocks: ClassVar[bool] = True
-    follows: ClassVar[Mapping[str, Follows]] = {
-        "qdata": Follows.SAME,
-        "scale": Follows.SAME,
-        "per_tensor_scale": Follows.SAME,
-        "act_per_tensor_scale": Follows.NOTHING,
-    }
-
     qdata: torch.Tensor
     scale: torch.Tensor
     block_size: int
@@ -50,19 +46,31 @@ class NVFP4Tensor(MatrixTensor):
     use_triton_kernel: bool
     act_quant_kwargs: QuantizeTensorToNVFP4Kwargs | None
 
-    @classmethod
-    def from_layout(cls, layout: Layout, *, check: bool = False) -> Self:
-        """Wrap the tensors of a layout; see `PackedTensor.from_layout`.
+    @property
+    def follows(self) -> Mapping[str, Follows]:  # type: ignore[override]
+        """How inner tensors follow the dimensions: one second scale serves all of them."""
+        second = self.per_tensor_scale
+        each = second is not None and second.numel() != 1
+        return {
+            "qdata": Follows.SAME,
+            "scale": Follows.SAME,
+            "per_tensor_scale": Follows.SAME if each else Follows.NOTHING,
+            "act_per_tensor_scale": Follows.NOTHING,
+        }
 
-        `per_tensor_scale`, which torchao stores without dimensions, gets those of the codes, so
-        that views of several matrices take theirs along.
+    def restructured(
+        self,
+        tensors: dict[str, torch.Tensor | None],
+        shape: tuple[int, ...],
+        blocks: tuple[int, ...] | None,
+    ) -> Self:
+        """Return a tensor made of views of the inner ones; see `MatrixTensor.restructured`.
+
+        Raises:
+            LayoutError: matrices with a second scale each would be joined within.
         """
-        if isinstance(layout, NVFP4TensorLayout):
-            second: Any = layout.per_tensor_scale
-            rank = len(layout.qdata.shape)
-            if second is not None and len(second.shape) != rank:
-                layout = attrs.evolve(layout, per_tensor_scale=second.reshape(*(1,) * rank))
-        return super().from_layout(layout, check=check)
+        check_second_scales(shape, tensors["per_tensor_scale"], tensors["act_per_tensor_scale"])
+        return super().restructured(tensors, shape, blocks)
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the values as an ordinary tensor.
