@@ -2,7 +2,18 @@
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+
+@contextmanager
+def quiet_torchao() -> Iterator[None]:
+    """Import and run torchao without its warnings."""
+    logging.getLogger("torchao").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def torchao_int8() -> tuple[Any, Any]:
