@@ -147,10 +147,10 @@ def test_schema_accepts_every_document_that_the_class_accepts(entry, data):
 @by_entry
 @given(data=st.data())
 def test_wrong_type_is_refused_by_both(entry, data):
-    """A number that is no integer has no place in these documents, for the class or the schema."""
+    """A list of such numbers has no place in these documents, for the class or the schema."""
     document = unstructure(data.draw(instances(entry)))
     place = data.draw(st.sampled_from([p for p in nodes(document) if p]))
-    changed = replaced(document, place, 0.5)
+    changed = replaced(document, place, [0.5])
     assert refuses(entry, changed)
     assert not validator(entry).is_valid(changed)
 
