@@ -14,6 +14,7 @@ from qconfig.codec.tensor_values import TensorSpec, TensorValue
 from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
+from tests.config_repairs import CONFIG_REPAIRS
 
 Draw = Callable[[Any], Any]
 Repair = Callable[[Draw, Entry, dict[str, Any]], None]
@@ -174,6 +175,21 @@ def _tile_intx(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
         values["target_dtype"] = DType(f"int{bits}")
 
 
+def _tile_intx_static(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Make an intx layout with static scales fit, and those scales what they are for."""
+    _tile_intx(draw, attrs.evolve(entry, version=2), values)
+    shape = values["qdata"].shape
+    for kind, size in (("act_quant", shape[-1]), ("output_act_quant", shape[-2])):
+        length = draw(st.sampled_from([1, size]))
+        for name in (f"{kind}_scale", f"{kind}_zero_point"):
+            if values.get(name) is not None:
+                values[name] = attrs.evolve(values[name], shape=(length,))
+    if values.get("output_act_quant_scale") is None:
+        values.pop("output_act_quant_zero_point", None)
+    if values.get("weight_sums") is not None:
+        values["weight_sums"] = attrs.evolve(values["weight_sums"], shape=(*shape[:-1], 1))
+
+
 def _keep_to_last_axis(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     """Make axes of a CalibrationConfig the last, and float8 codes symmetric."""
     for name in ("granularity", "output_granularity"):
@@ -217,11 +233,13 @@ def _fit_float8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 
 
 REPAIRS: dict[str, Repair] = {
+    **CONFIG_REPAIRS,
     "CalibrationConfig": _keep_to_last_axis,
     "CalibrationRecord": _record_a_calibration,
     "Float8TensorLayout": _tile_float8,
     "FqnToConfig": _name_configs,
     "Int8TensorLayout": _tile_int8,
+    "IntxStaticActivationTensorLayout": _tile_intx_static,
     "IntxUnpackedToInt8TensorLayout": _tile_intx,
     "QuantizeTensorToFloat8Kwargs": _fit_float8,
 }

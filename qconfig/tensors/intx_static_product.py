@@ -23,9 +23,9 @@ within a factor of 2.
 import torch
 
 from qconfig.tensors.int8_linear import int8_linear
+from qconfig.tensors.int8_matmul import int8_matmul
 from qconfig.tensors.intx_static_quantize import HIGH, LOW, static_codes, static_values, work_type
 
-_EXACT_IN_FLOAT32 = 1 << 24
 _LONGEST_IN_INT32 = ((1 << 31) - 1) // (HIGH - LOW) ** 2
 
 
@@ -59,7 +59,8 @@ def product(  # noqa: PLR0917
         return int8_linear(seen, qdata, scale.to(kind), zero_point)
     codes = static_codes(activation, act_scale, act_zero_point)
     if tuple(scale.shape) in ((qdata.shape[0], 1), (1, 1)):
-        total = integer_product(codes, qdata, zero_point, act_zero_point, weight_sums)
+        whole = codes.to(torch.int8)
+        total = integer_product(whole, qdata, zero_point, act_zero_point, weight_sums)
         result = total.to(kind).mul_(act_scale.to(kind) * scale.to(kind).reshape(-1))
         # A NaN has no code: it makes its row NaN, as in a product of floats.
         return result.add_(codes.sum(1, keepdim=True).mul_(0))
@@ -82,47 +83,34 @@ def integer_product(
     act_zero_point: torch.Tensor | None,
     weight_sums: torch.Tensor | None,
 ) -> torch.Tensor:
-    # Sums of K products of differences, each at most 255 * 255, fit int32 up to a K of 33025;
-    # corrections that pass its range on the way come back, for int32 wraps.
+    """Return the sums of `(codes - act_zero_point) * (qdata - zero_point)` over K, exactly.
+
+    Args:
+        codes: (M, K), int8.
+        qdata: (N, K), int8.
+        zero_point: int8, (N, 1) or (1, 1), or None for 0.
+        act_zero_point: int8, (1,), or None for 0.
+        weight_sums: int32 (N, 1), or None to compute them if needed.
+
+    Returns:
+        (M, N), int32; int64 if K is over 33025, where K products of up to 255 * 255 pass int32.
+    """
     columns = qdata.shape[1]
-    wide = torch.int32 if columns <= _LONGEST_IN_INT32 else torch.int64
-    total = exact_product(codes, qdata, wide)
+    # Corrections that pass the range of int32 on the way come back, for int32 wraps.
+    kind = torch.int32 if columns <= _LONGEST_IN_INT32 else torch.int64
+    total = int8_matmul(codes, qdata).to(kind)
     if act_zero_point is not None:
         if weight_sums is None or weight_sums.shape != (qdata.shape[0], 1):
             weight_sums = row_sums(qdata)
-        total -= weight_sums.reshape(-1).to(wide) * act_zero_point.to(wide)
+        total -= weight_sums.reshape(-1).to(kind) * act_zero_point.to(kind)
     if zero_point is not None:
-        zeros = zero_point.reshape(-1).to(wide)
-        sums = codes.to(torch.int8).sum(1, keepdim=True, dtype=wide)
+        sums = codes.sum(1, keepdim=True, dtype=kind)
         if act_zero_point is not None:
-            sums -= columns * act_zero_point.to(wide)
-        total -= sums * zeros
+            sums -= columns * act_zero_point.to(kind)
+        total -= sums * zero_point.reshape(-1).to(kind)
     return total
 
 
 def row_sums(qdata: torch.Tensor) -> torch.Tensor:
     """Return the sums of codes along the last dimension, int32, (..., 1)."""
     return qdata.sum(-1, keepdim=True, dtype=torch.int32)
-
-
-def exact_product(codes: torch.Tensor, qdata: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return `codes @ qdata.T` as integers, exactly.
-
-    float32 sums whole numbers exactly up to 2**24, so K is cut into pieces of at most 1024.
-
-    Args:
-        codes: (M, K), whole numbers from -128 to 127 in a floating-point type.
-        qdata: (N, K), int8.
-        dtype: int32 or int64.
-
-    Returns:
-        (M, N) of that type.
-    """
-    rows, columns = qdata.shape
-    length = _EXACT_IN_FLOAT32 // LOW**2
-    one = codes.new_ones((1, 1))
-    total = torch.zeros((codes.shape[0], rows), dtype=dtype, device=codes.device)
-    for start in range(0, columns, length):
-        stop = min(start + length, columns)
-        total += int8_linear(codes[:, start:stop], qdata[:, start:stop], one, None).to(dtype)
-    return total
