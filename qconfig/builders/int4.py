@@ -1,0 +1,132 @@
+"""Builder of int4 weights."""
+
+from typing import TYPE_CHECKING
+
+from qconfig.builders.base import Target, register_builder
+from qconfig.builders.weights import LINEAR, weight_refusal
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import TensorSpec
+from qconfig.configs.choices import Int4ChooseQParamsAlgorithm, Int4PackingFormat
+from qconfig.configs.granularity import PerGroup
+from qconfig.configs.int4 import Int4WeightOnlyConfig
+from qconfig.errors import BuildError, FieldError
+from qconfig.layouts.blocks import check_scale, scale_shape
+from qconfig.layouts.int4 import Int4TensorLayout
+
+if TYPE_CHECKING:
+    import torch
+
+
+@register_builder(Int4WeightOnlyConfig)
+class Int4WeightOnlyBuilder:
+    """Quantizes weights of Linear, and matrices of experts stacked in rank 3."""
+
+    def refusal(self, config: Int4WeightOnlyConfig, target: Target) -> str | None:
+        """Return why this parameter cannot become an Int4Tensor, or None; see `weight_refusal`."""
+        return weight_refusal(target, "int4", modules=LINEAR)
+
+    def layout(self, config: Int4WeightOnlyConfig, target: Target) -> Int4TensorLayout:
+        """Return the layout that `build` would give, with specs in place of tensors.
+
+        Raises:
+            FieldError: another packing format, an odd K, or a group size that does not divide K.
+        """
+        block = _block(config, target.shape)
+        *leading, rows, columns = target.shape
+        qdata = TensorSpec(DType.INT8, (*leading, rows, columns // 2))
+        *_, groups = scale_shape(target.shape, block)
+        scale = TensorSpec(target.dtype, (*leading, groups, rows))
+        return Int4TensorLayout(qdata, scale, scale, block, target.shape, target.dtype)
+
+    def build(self, config: Int4WeightOnlyConfig, weight: "torch.Tensor") -> "torch.Tensor":
+        """Return the weight as an Int4Tensor.
+
+        Args:
+            config: group size and algorithm.
+            weight: (N, K) or (B, N, K), float16, bfloat16, float32 or float64.
+
+        Raises:
+            BuildError: another type or rank, values that are not finite, or too large.
+            FieldError: another packing format, an odd K, or a group size that does not divide K.
+        """
+        from qconfig.tensors.int4_hqq import quantize_hqq
+        from qconfig.tensors.int4_quantize import quantize_tinygemm
+
+        block = _checked_block(config, weight)
+        is_hqq = config.int4_choose_qparams_algorithm is Int4ChooseQParamsAlgorithm.HQQ
+        quantize = quantize_hqq if is_hqq else quantize_tinygemm
+        return _tensor(weight, block, *quantize(weight, block[-1]))
+
+    def build_with_qparams(
+        self,
+        config: Int4WeightOnlyConfig,
+        weight: "torch.Tensor",
+        scale: "torch.Tensor",
+        zero_point: "torch.Tensor | None",
+    ) -> "torch.Tensor":
+        """Return the weight with given scales and zero points, such as learned ones.
+
+        Args:
+            config: the group size.
+            weight: (N, K) or (B, N, K), float16, bfloat16, float32 or float64.
+            scale: positive, floating point, one a group: (N, K/g) or (B, N, K/g).
+            zero_point: floating point, shaped like `scale`, the value of code 0; None for zeros.
+
+        Raises:
+            BuildError: another type or rank, values that are not finite, or a scale that is not
+                positive.
+            FieldError: another packing format, an odd K, or a group size that does not divide K.
+            LayoutError: scale or zero point have not one entry a group.
+        """
+        from qconfig.tensors.int4_quantize import checked_qparams, quantize_with
+
+        block = _checked_block(config, weight)
+        blocks = scale_shape(tuple(weight.shape), block)
+        check_scale("scale", tuple(scale.shape), blocks)
+        if zero_point is not None:
+            check_scale("zero_point", tuple(zero_point.shape), blocks)
+        scale, zero_point = checked_qparams(scale, zero_point)
+        return _tensor(weight, block, quantize_with(weight, scale, zero_point), scale, zero_point)
+
+
+def _checked_block(config: Int4WeightOnlyConfig, weight: "torch.Tensor") -> tuple[int, ...]:
+    shape = tuple(weight.shape)
+    target = Target("", shape, DType.parse(weight.dtype), named=True)
+    reason = weight_refusal(target, "int4", modules=LINEAR)
+    if reason is not None:
+        raise BuildError(f"the weight cannot be quantized to int4: {reason}")
+    return _block(config, shape)
+
+
+def _block(config: Int4WeightOnlyConfig, shape: tuple[int, ...]) -> tuple[int, ...]:
+    if config.int4_packing_format is not Int4PackingFormat.PLAIN:
+        raise FieldError(
+            "only the packing format PLAIN is built",
+            pointer="/int4_packing_format",
+            found=config.int4_packing_format.value,
+            expected=Int4PackingFormat.PLAIN.value,
+            hint="set int4_packing_format to PLAIN: the order that a device's kernel reads is made "
+            "when the weight is used",
+        )
+    if shape[-1] % 2:
+        raise FieldError(
+            "int4 codes are two a byte, and K is odd",
+            pointer="/group_size",
+            found=f"shape {shape}",
+            expected="an even K",
+            hint="skip this parameter",
+        )
+    return PerGroup(config.group_size).block_of(shape)
+
+
+def _tensor(
+    weight: "torch.Tensor",
+    block: tuple[int, ...],
+    qdata: "torch.Tensor",
+    scale: "torch.Tensor",
+    zero_point: "torch.Tensor",
+) -> "torch.Tensor":
+    from qconfig.tensors.int4 import Int4Tensor
+
+    swapped = (t.transpose(-1, -2).contiguous() for t in (scale, zero_point))
+    return Int4Tensor(qdata, *swapped, block, tuple(weight.shape), DType.parse(weight.dtype))

@@ -1,0 +1,169 @@
+"""The product of activations and int4 weights, and its gradient for the activations.
+
+One operator, `qconfig::int4_linear`, stands in every graph: which kernel runs is decided when it
+runs, by the batch at hand. A graph is therefore compiled once for all batch sizes and layers of a
+shape.
+
+bfloat16 activations of few rows take torch's packed kernel, which wants a form of its own, see
+`int4_prepack`; for float32 and float16 that kernel has no vector code in torch 2.13, and multiplies
+each row by itself. Everything else is multiplied with values made of a few rows of codes at a time,
+in a buffer that stays in cache.
+"""
+
+from typing import Any
+
+import torch
+
+from qconfig.tensors.int4_codes import value_slabs
+from qconfig.tensors.int4_cuda import cuda_product, cuda_serves
+from qconfig.tensors.int4_prepack import prepacked
+
+_PACKED_KERNEL_ROWS = 32
+_FLOAT32_ROWS = 4
+_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def int4_linear(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    *,
+    transpose: bool = False,
+) -> torch.Tensor:
+    """Return `activation @ values.T` for the values of a matrix of int4 codes.
+
+    Args:
+        activation: (..., K), floating point; (..., N) if `transpose`.
+        qdata: int8, (N, K/2), two codes a byte along the columns, any strides.
+        scale: floating point, (N, K/g), any strides.
+        zero_point: floating point, shaped like `scale`: the value of code 0.
+        transpose: whether to return `activation @ values` instead.
+
+    Returns:
+        (..., N), or (..., K) if `transpose`, in the activation's type; differentiable with respect
+        to the activation.
+    """
+    plain = type(activation) is torch.Tensor and type(qdata) is torch.Tensor
+    if plain and not (torch.compiler.is_compiling() or activation.requires_grad):
+        return _product(activation, qdata, scale, zero_point, transpose)
+    result: torch.Tensor = _operator(activation, qdata, scale, zero_point, transpose)
+    return result
+
+
+@torch.library.custom_op("qconfig::int4_linear", mutates_args=())
+def _operator(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    transpose: bool,  # noqa: FBT001
+) -> torch.Tensor:
+    return _product(activation, qdata, scale, zero_point, transpose)
+
+
+@_operator.register_fake
+def _fake(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    transpose: bool,  # noqa: FBT001
+) -> torch.Tensor:
+    features = 2 * qdata.shape[1] if transpose else qdata.shape[0]
+    return activation.new_empty((*activation.shape[:-1], features))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:4])
+    ctx.transpose = inputs[4]
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
+    result = int4_linear(gradient, *ctx.saved_tensors, transpose=not ctx.transpose)
+    return result, None, None, None, None
+
+
+torch.library.register_autograd("qconfig::int4_linear", _backward, setup_context=_setup)
+
+
+def _product(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    transpose: bool,  # noqa: FBT001
+) -> torch.Tensor:
+    rows, columns = qdata.shape[0], 2 * qdata.shape[1]
+    inputs, features = (rows, columns) if transpose else (columns, rows)
+    flat = activation.reshape(activation.numel() // inputs if inputs else 0, inputs)
+    if not flat.shape[0] or not rows or not columns:
+        return activation.new_zeros((*activation.shape[:-1], features))
+    result = None if transpose else _by_kernel(flat, qdata, scale, zero_point)
+    if result is None:
+        kind = _product_type(flat)
+        by_rows = _sum_of_rows if transpose else _by_rows
+        result = by_rows(flat.to(kind).contiguous(), qdata, scale, zero_point).to(flat.dtype)
+    return result.view(*activation.shape[:-1], features)
+
+
+def _by_kernel(
+    flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
+) -> torch.Tensor | None:
+    if flat.dtype != torch.bfloat16:
+        return None
+    if flat.device.type == "cuda":
+        if cuda_serves(flat, qdata, scale):
+            return cuda_product(flat, qdata, scale, zero_point)
+        return None
+    if flat.shape[0] > _PACKED_KERNEL_ROWS or flat.device.type != "cpu":
+        return None
+    form = prepacked(qdata, scale, zero_point)
+    if form is None:
+        return None
+    result: torch.Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(  # noqa: SLF001
+        flat.contiguous(), form.codes, form.group_size, form.scale_and_zero
+    )
+    return result
+
+
+def _product_type(flat: torch.Tensor) -> torch.dtype:
+    # On CPUs products of float16 are slow, and those of bfloat16 with few rows.
+    if flat.device.type != "cpu" or flat.dtype not in {torch.bfloat16, torch.float16}:
+        return flat.dtype
+    if flat.dtype == torch.float16 or flat.shape[0] <= _FLOAT32_ROWS:
+        return torch.float32
+    return flat.dtype
+
+
+def _by_rows(
+    flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
+) -> torch.Tensor:
+    result = flat.new_empty((flat.shape[0], qdata.shape[0]))
+    for rows, values in value_slabs(qdata, scale, zero_point, flat.dtype):
+        result[:, rows] = _times_transposed(flat, values)
+    return result
+
+
+def _sum_of_rows(
+    flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
+) -> torch.Tensor:
+    wide = torch.promote_types(flat.dtype, torch.float32)
+    result = flat.new_zeros((flat.shape[0], 2 * qdata.shape[1]), dtype=wide)
+    for rows, values in value_slabs(qdata, scale, zero_point, flat.dtype):
+        if wide == flat.dtype:
+            result.addmm_(flat[:, rows], values)
+        else:
+            result += torch.mm(flat[:, rows], values)
+    return result
+
+
+def _times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
+        # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
+        # spin; oneDNN computes in torch's own threads.
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001
+            flat, part, None, "none", [], ""
+        )
+        return product
+    return torch.mm(flat, part.t())
