@@ -173,6 +173,9 @@ class Float8StaticActivationBuilder(_Float8Builder):
             scales[name] = found.detach().to(weight.device, torch.float32).reshape(())
         return self._built(config, weight, scales)
 
+    def _granularity(self, config: Float8StaticActivationFloat8WeightConfig) -> AnyGranularity:
+        return config.granularity or PerTensor()
+
     def _static(self, config: Float8StaticActivationFloat8WeightConfig) -> tuple[str, ...]:
         if config.quantize_and_dequantize_output:
             return ("act_quant_scale", "output_act_quant_scale")
