@@ -2,9 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import bilinear, embedding, linear
 
-from qconfig.configs import PerRow
 from qconfig.errors import UnsupportedOperationError, UsageError
-from qconfig.layouts import QuantizeTensorToInt8Kwargs
 from qconfig.tensors import SupportsActivationScaling
 from tests.tensors.samples import GRANULARITIES, activation, double, packed
 
@@ -103,13 +101,6 @@ def test_pre_scale_per_matrix_is_refused():
 def test_int8_tensor_supports_activation_scaling():
     """Int8Tensor satisfies the protocol."""
     assert isinstance(packed(), SupportsActivationScaling)
-
-
-def test_quantized_activations_are_refused():
-    """A weight that wants quantized activations says so."""
-    tensor = packed(act_quant_kwargs=QuantizeTensorToInt8Kwargs(PerRow()))
-    with pytest.raises(UnsupportedOperationError, match=r"has act_quant_kwargs=Quantize"):
-        linear(activation(3, 64), tensor)
 
 
 @pytest.mark.parametrize(
