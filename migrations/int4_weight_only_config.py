@@ -159,14 +159,17 @@ def add_packing_format(old: Int4WeightOnlyConfigV2) -> Int4WeightOnlyConfigV3:
     )
 
 
+_KEPT_FORMATS = (PackingFormatV1.PLAIN, PackingFormatV1.PRESHUFFLED)
+
+
 @migration(drops="a packing format, which torchao did not use under its version 1")
 def rename_packing_format(old: Int4WeightOnlyConfigV3) -> Int4WeightOnlyConfigV4:
-    """Take the new name; refuse the format of another family, as torchao did."""
+    """Take the new name; refuse sparse weights and the format of another family."""
     packing = Int4PackingFormatV1.PLAIN
     if old.torchao_version == 2:
-        if old.packing_format is PackingFormatV1.UNPACKED_TO_INT8:
+        if old.packing_format not in _KEPT_FORMATS:
             raise MigrationError(
-                "int4 weights have no such packing format",
+                "int4 weights have no such packing format any more",
                 pointer="/packing_format",
                 found=old.packing_format.value,
                 expected="PLAIN or PRESHUFFLED",

@@ -1,6 +1,6 @@
 """Which of our versions torchao's `_version` numbers stand for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -21,12 +21,31 @@ class Form:
         names: the class names that torchao used for it; empty for the registered name and any
             earlier one.
         ours: fields of our version that torchao's did not have.
+        enums: names of enums that only this form had among those with the same fields.
     """
 
     version: int
     wire: tuple[int, ...]
     names: tuple[str, ...] = ()
     ours: tuple[str, ...] = ()
+    enums: tuple[str, ...] = ()
+
+
+@frozen
+class Written:
+    """What a document says about its form.
+
+    Args:
+        wire_name: its `_type`.
+        wire_version: its `_version`; None where it has none.
+        keys: keys of `_data`, by the names of today.
+        types: the `_type` of each value that has one.
+    """
+
+    wire_name: str
+    wire_version: Any
+    keys: frozenset[str]
+    types: frozenset[str] = frozenset()
 
 
 DTYPE = "torch.dtype"
@@ -39,7 +58,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     "AWQConfig": (
         Form(1, (1,), names=("AWQUIntXConfig",)),
         Form(2, (1,), names=("AWQUIntXConfig",)),
-        Form(3, (1,), names=("AWQConfig",)),
+        Form(3, (1,), names=("AWQConfig",), enums=("AWQStep",)),
         Form(4, (1,), names=("AWQConfig",)),
     ),
     "Float8DynamicActivationFloat8WeightConfig": (
@@ -61,7 +80,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     ),
     "Int8DynamicActivationInt8WeightConfig": (
         Form(1, (1,)),
-        Form(2, (1,)),
+        # What 0.15 and 0.16 wrote, our 2, is read as what 0.17 wrote, which holds all of it.
         Form(3, (1,)),
         Form(4, (2,)),
         Form(5, (2,)),
@@ -88,7 +107,12 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
     "NVFP4DynamicActivationNVFP4WeightConfig": (Form(1, (1,)), Form(2, (1,))),
     "NVFP4WeightOnlyConfig": (Form(1, (1,)),),
     "QATConfig": (Form(1, (1,)),),
-    "SmoothQuantConfig": (Form(1, (1,)), Form(2, (1,)), Form(3, (1,)), Form(4, (1,))),
+    "SmoothQuantConfig": (
+        Form(1, (1,)),
+        Form(2, (1,), enums=("SmoothQuantStep",)),
+        Form(3, (1,)),
+        Form(4, (1,)),
+    ),
 }
 """The forms of each config that torchao has, oldest first; the last is what torchao 0.18 reads."""
 
@@ -118,11 +142,12 @@ LOWER_CASE_STEPS = frozenset(
     {
         "AWQConfig",
         "Float8StaticActivationFloat8WeightConfig",
+        "NVFP4DynamicActivationNVFP4WeightConfig",
         "QATConfig",
         "SmoothQuantConfig",
     }
 )
-"""Configs whose step torchao writes as a string, such as "prepare", and not as an enum."""
+"""Configs whose step is written as a string, such as "prepare": torchao cannot read its enum."""
 
 
 def name_of(wire_name: Any) -> str:
@@ -150,20 +175,18 @@ def _near_name(wire_name: str, known: list[str]) -> str | None:
     return f"did you mean {close[0]!r}?" if close else None
 
 
-def entry_for(name: str, wire_version: Any, keys: Iterable[str], wire_name: str = "") -> Entry:
-    """Return the version of a config that torchao wrote with these keys.
+def entry_for(name: str, written: Written) -> Entry:
+    """Return the version of a config that torchao wrote in this way.
 
     Args:
         name: the registered name.
-        wire_version: torchao's `_version`; None where the document has none.
-        keys: keys of `_data`, by the names of today.
-        wire_name: torchao's name, where it had several.
+        written: what the document says about its form.
 
     Raises:
         NewerVersionError: a `_version` that this release does not know yet.
         FieldError: a `_version` that is no integer or never was.
     """
-    forms = FORMS[name]
+    forms, wire_version = FORMS[name], written.wire_version
     numbers = sorted({number for form in forms for number in form.wire})
     supported = f"{name} _version {numbers[0]} to {numbers[-1]}"
     if wire_version is not None and type(wire_version) is not int:
@@ -183,14 +206,20 @@ def entry_for(name: str, wire_version: Any, keys: Iterable[str], wire_name: str 
             expected=supported,
             hint="upgrade qconfig" if is_newer else None,
         )
-    known = [form for form in forms if not form.names or wire_name in form.names] or forms
+    known = [form for form in forms if not form.names or written.wire_name in form.names] or forms
     fitting = [form for form in known if wire_version is None or wire_version in form.wire]
-    given = set(keys)
-    best = max(fitting or known, key=lambda form: (_fit(name, form, given), form.version))
+    best = max(fitting or known, key=lambda form: _rank(name, form, written))
     return registry.get(name, best.version)
 
 
-def _fit(name: str, form: Form, keys: set[str]) -> int:
+def _rank(name: str, form: Form, written: Written) -> tuple[Any, ...]:
+    # Without a `_version`, nothing says which fields count where two versions shared a form.
+    is_vague = written.wire_version is None and TORCHAO_VERSION in form.ours
+    has_enum = not written.types.isdisjoint(form.enums)
+    return (_fit(name, form, written.keys), has_enum, not is_vague, form.version)
+
+
+def _fit(name: str, form: Form, keys: frozenset[str]) -> int:
     """Return 2 for exactly these keys, 1 for keys that the version can have, else 0."""
     fields = attrs.fields(registry.get(name, form.version).cls)
     names = {field.name for field in fields} - set(form.ours)

@@ -21,6 +21,7 @@ from qconfig.dialects.torchao.forms import (
     FIELD_ALIASES,
     NULL_IS_DEFAULT,
     TORCHAO_VERSION,
+    Written,
     entry_for,
     name_of,
 )
@@ -100,7 +101,10 @@ class _Reader:
             version = _version(data, payload)
             keys = FIELD_ALIASES.get(name, {})
             fields = {keys.get(key, key) for key in payload} - {"version"}
-            entry = entry_for(name, version, fields, wire_name)
+            types = {str(v["_type"]) for v in payload.values() if _has_type(v)}
+            entry = entry_for(
+                name, Written(wire_name, version, frozenset(fields), frozenset(types))
+            )
         except QconfigError as error:
             self.problems += [p.at(pointer_prefix=theirs) for p in error.problems]
             return None
@@ -233,6 +237,10 @@ class _Reader:
                 )
             return members[payload]
         return {"type": name} | self._fields(kind, _object_in(value), ours, f"{theirs}/_data", {})
+
+
+def _has_type(value: Any) -> bool:
+    return isinstance(value, Mapping) and "_type" in value
 
 
 def _pair_item(options: list[Any]) -> Any:
