@@ -14,6 +14,7 @@ from qconfig.codec.tensor_values import TensorSpec, TensorValue
 from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
+from tests import fp4_repairs
 from tests.config_repairs import CONFIG_REPAIRS
 
 Draw = Callable[[Any], Any]
@@ -232,14 +233,35 @@ def _fit_float8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     values["granularity"] = draw(st.sampled_from(served))
 
 
+def _tile_int4(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Make shape, block size, scales and factor of an int4 layout fit its bytes."""
+    codes = values["packed_weight" if entry.version == 1 else "qdata"].shape
+    shape = (*codes[:-1], 2 * codes[-1])
+    group = draw(st.sampled_from([b for b in range(1, shape[-1] + 1) if shape[-1] % b == 0]))
+    if entry.version == 1:
+        values["group_size"] = group
+    else:
+        values["shape"], values["block_size"] = shape, (*(1 for _ in shape[:-1]), group)
+    values["dtype"] = DType(draw(st.sampled_from(["float16", "bfloat16", "float32", "float64"])))
+    values.pop("activation_dtype", None)
+    scales = (*shape[:-2], shape[-1] // group, shape[-2])
+    for name in ("scale", "zero_point"):
+        values[name] = attrs.evolve(values[name], shape=scales)
+    if values.get("act_pre_scale") is not None:
+        values["act_pre_scale"] = attrs.evolve(values["act_pre_scale"], shape=shape[-1:])
+
+
 REPAIRS: dict[str, Repair] = {
     **CONFIG_REPAIRS,
     "CalibrationConfig": _keep_to_last_axis,
     "CalibrationRecord": _record_a_calibration,
     "Float8TensorLayout": _tile_float8,
     "FqnToConfig": _name_configs,
+    "Int4TensorLayout": _tile_int4,
     "Int8TensorLayout": _tile_int8,
     "IntxStaticActivationTensorLayout": _tile_intx_static,
     "IntxUnpackedToInt8TensorLayout": _tile_intx,
+    "MXTensorLayout": fp4_repairs.tile_mx,
+    "NVFP4TensorLayout": fp4_repairs.tile_nvfp4,
     "QuantizeTensorToFloat8Kwargs": _fit_float8,
 }

@@ -9,12 +9,24 @@ from qconfig.errors import QconfigError
 from tests.strategies import instances
 from tests.versioning.test_round_trip import ENTRIES, JSON_VALUES, nodes, replaced, validator
 
-# JSON Schema cannot compare one value with another; only these refusals do.
+# JSON Schema can neither compare one value with another nor read base64; only these refusals do.
 RELATIONS = (
     "block_size does not tile the tensor",
     "has a wrong shape for its blocks",
     "has a wrong size for ",
     "no config of that name",
+    "is not supported",
+    "a scale is not",
+    "a scale has a wrong shape",
+    "a zero point",
+    "a symmetric activation has no zero point",
+    "outputs have a scale but are not quantized",
+    "a scale that is calibrated is not dynamic",
+    "ranges that are learned are not dynamic",
+    "does not go with base_config or the step CONVERT",
+    "the step PREPARE has nothing to simulate",
+    "data is not base64",
+    "data has a wrong length",
     "is not one scale",
     "but nothing says that all elements share it",
     "groups of a float8 activation do not divide",
