@@ -13,6 +13,8 @@ from qconfig.tensors.intx_slabs import Slab, by_slabs, grouped
 
 _ROUNDS = 20
 _TOLERANCE = 1e-5
+_SHARE = 0.75
+_FEWEST = 2  # torch sums a single block in another order
 _EPSILON = torch.finfo(torch.float32).eps
 
 
@@ -36,43 +38,71 @@ def hqq_scale(
     Raises:
         LayoutError: a block has more than one row.
     """
-    low, high = bounds
     wide = torch.promote_types(weight.dtype, torch.float32)
     scale = torch.empty(blocks, dtype=wide, device=weight.device)
-
-    def start(slab: Slab) -> None:
-        peak = slab.load().abs_().amax(2)
-        slab.scale.copy_((peak / max(-low, high)).clamp_(min=_EPSILON))
-
-    def finish(slab: Slab) -> None:
-        grouped(slab.codes, slab.scale).copy_(_codes(slab.load(), slab.scale, bounds))
-
-    by_slabs(weight, codes, scale, None, start)
-    for _ in range(_ROUNDS):
-        if not _improve(weight, codes, scale, bounds):
-            break
-    by_slabs(weight, codes, scale, None, finish, spare=1)
+    changes = _search(weight, codes, scale, bounds, _ROUNDS)
+    rounds = next((i + 1 for i, c in enumerate(changes) if c < _TOLERANCE), _ROUNDS)
+    if any(changes[rounds:]):
+        # The whole weight had come to rest, but a slab went on.
+        _search(weight, codes, scale, bounds, rounds)
     return scale
 
 
-def _improve(
-    weight: torch.Tensor, codes: torch.Tensor, scale: torch.Tensor, bounds: tuple[int, int]
-) -> bool:
-    """Fit all scales once; return whether any changed by more than the tolerance."""
-    change = torch.zeros((), dtype=scale.dtype, device=scale.device)
+def _search(
+    weight: torch.Tensor,
+    codes: torch.Tensor,
+    scale: torch.Tensor,
+    bounds: tuple[int, int],
+    rounds: int,
+) -> list[float]:
+    """Write scales and codes after so many rounds; return the largest change of each round."""
+    changes = torch.zeros(_ROUNDS, dtype=scale.dtype, device=scale.device)
 
-    def fit(slab: Slab) -> None:
-        values, before = slab.load(), slab.scale
-        q = _codes(values, before, bounds)
-        over, under = values.mul_(q).sum(2), q.square_().sum(2)
-        after = torch.where(under > 0, over / under, before).clamp_(min=_EPSILON)
-        step = (after - before).abs() / before.clamp(min=_EPSILON)
-        torch.maximum(change, step.max(), out=change)
-        before.copy_(after)
+    def search(slab: Slab) -> None:
+        values = slab.load().flatten(0, 1)
+        q, product = (grouped(buffer, slab.scale).flatten(0, 1) for buffer in slab.spare)
+        peak = torch.abs(values, out=product).amax(1)
+        found = (peak / max(-bounds[0], bounds[1])).clamp_(min=_EPSILON)
+        moving, now = torch.arange(len(found), device=found.device), found
+        for i in range(rounds):
+            count = len(now)
+            after = _improved(values, now, bounds, q[:count], product[:count])
+            change = ((after - now).abs() / now.clamp(min=_EPSILON)).max()
+            torch.maximum(changes[i], change, out=changes[i])
+            moved = after != now
+            moves = int(moved.count_nonzero())
+            now = after
+            if not moves:
+                break
+            # A scale that has not changed will not: its codes stay the same.
+            if _FEWEST <= moves <= _SHARE * count:
+                found[moving] = now
+                values, moving, now = values[moved], moving[moved], now[moved]
+        found[moving] = now
+        slab.scale.copy_(found.view(slab.scale.shape))
+        _write_codes(slab.load().flatten(0, 1), found, bounds, q)
+        grouped(slab.codes, slab.scale).flatten(0, 1).copy_(q)
 
-    by_slabs(weight, codes, scale, None, fit, spare=1)
-    return not bool(change < _TOLERANCE)
+    by_slabs(weight, codes, scale, None, search, spare=2)
+    largest: list[float] = changes.tolist()
+    return largest
 
 
-def _codes(values: torch.Tensor, scale: torch.Tensor, bounds: tuple[int, int]) -> torch.Tensor:
-    return (values / scale.unsqueeze(2)).round_().clamp_(*bounds)
+def _improved(
+    values: torch.Tensor,
+    scale: torch.Tensor,
+    bounds: tuple[int, int],
+    q: torch.Tensor,
+    product: torch.Tensor,
+) -> torch.Tensor:
+    """Return the scales that fit blocks (n, g) best, given the codes of scales (n,)."""
+    _write_codes(values, scale, bounds, q)
+    over = torch.mul(values, q, out=product).sum(1)
+    under = q.square_().sum(1)
+    return torch.where(under > 0, over / under, scale).clamp_(min=_EPSILON)
+
+
+def _write_codes(
+    values: torch.Tensor, scale: torch.Tensor, bounds: tuple[int, int], q: torch.Tensor
+) -> None:
+    torch.div(values, scale.unsqueeze(1), out=q).round_().clamp_(*bounds)

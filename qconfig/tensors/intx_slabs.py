@@ -22,6 +22,7 @@ class Slab:
         zero_point: (R, G), int8, or None.
         buffer: (R, K), at least float32.
         rounded: (R, K) in the type of the product, or None where the buffer has it.
+        spare: more buffers like `buffer`, as many as were asked for.
     """
 
     weight: torch.Tensor
@@ -30,6 +31,7 @@ class Slab:
     zero_point: torch.Tensor | None
     buffer: torch.Tensor
     rounded: torch.Tensor | None
+    spare: tuple[torch.Tensor, ...]
 
     def load(self) -> torch.Tensor:
         """Return the rows, widened in the buffer, as (R, G, g)."""
@@ -72,7 +74,7 @@ def by_slabs(
         scale: (..., G), contiguous; each row has G groups.
         zero_point: int8, shaped like `scale`, or None.
         work: reads the weight of a slab and writes the rest.
-        spare: how many more buffers of the slab's size `work` takes.
+        spare: how many more buffers of the slab's size `work` needs.
 
     Raises:
         LayoutError: a block has more than one row.
@@ -101,6 +103,7 @@ def by_slabs(
     step = min(rows, max(1, _buffer_elements(weight, wide, kind, spare) // columns))
     buffer = torch.empty((step, columns), dtype=wide, device=weight.device)
     rounded = None if kind == wide else torch.empty_like(buffer, dtype=kind)
+    others = [torch.empty_like(buffer) for _ in range(spare)]
     for i in range(0, rows, step):
         j = min(i + step, rows)
         work(
@@ -111,6 +114,7 @@ def by_slabs(
                 None if zero_point is None else zero_point[i:j],
                 buffer[: j - i],
                 None if rounded is None else rounded[: j - i],
+                tuple(other[: j - i] for other in others),
             )
         )
 
