@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from qconfig import inspect_checkpoint, load_checkpoint
 from qconfig.versioning import Kind
 from tests.golden_checkpoints import FQN, checkpoint_bytes, upgraded_bytes
+from tests.golden_meaning import RENAMED, today
 from tests.regenerate import golden_cases
 from tests.strategies import documented_entries
 
@@ -37,14 +38,16 @@ def test_the_writer_still_gives_the_golden_file(case: Path) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_no_element_changes_its_value(case: Path) -> None:
     """Read by safetensors itself, every inner tensor holds what it held before the upgrade."""
-    renamed = {f"{FQN}.{name}": f"{FQN}.qdata" for name in ("int_data", "float8_data")}
     before = load_file(case.with_suffix(".safetensors"))
     after = load_file(case.with_suffix(".upgraded.safetensors"))
-    assert {renamed.get(name, name) for name in before} == after.keys()
-    for name, tensor in before.items():
-        assert torch.equal(
-            tensor.flatten().double(), after[renamed.get(name, name)].flatten().double()
-        )
+    fields = {name.removeprefix(f"{FQN}."): tensor for name, tensor in before.items()}
+    names = dict(zip(fields, before, strict=True))
+    for field in fields.keys() & RENAMED.keys():
+        names[field] = f"{FQN}.{RENAMED[field]}"
+    assert set(names.values()) == after.keys()
+    for field, tensor in fields.items():
+        expected = today(case, field, tensor)
+        assert torch.equal(expected.double(), after[names[field]].flatten().double())
 
 
 @pytest.mark.parametrize("case", CASES)
