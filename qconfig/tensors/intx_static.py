@@ -139,10 +139,10 @@ class IntxStaticActivationTensor(MatrixTensor):
         check_static_scales(layout)
         codes, sums = loaded(layout.qdata), loaded(layout.weight_sums)
         if codes is not None and sums is not None:
-            right = codes.sum(_summed_dimension(sums, codes), keepdim=True, dtype=torch.int32)
-            refuse_where(
-                sums != right, "weight_sums", "is not the sum of qdata", sums, "sums along K"
-            )
+            by_rows = tuple(sums.shape) == (*codes.shape[:-1], 1)
+            right = row_sums(codes) if by_rows else row_sums(codes.mT).mT
+            bad = sums != right
+            refuse_where(bad, "weight_sums", "is not the sum of qdata", sums, "sums along K")
 
 
 def sums_serve(layout: Any) -> bool:
@@ -167,7 +167,3 @@ def check_static_scales(layout: Any) -> None:
             most = torch.finfo(torch.float32).max
             bad = (scale < least) | (scale > most)
             refuse_where(bad, name, "does not fit float32", scale, f"{least} to {most}")
-
-
-def _summed_dimension(sums: torch.Tensor, codes: torch.Tensor) -> int:
-    return -1 if tuple(sums.shape) == (*codes.shape[:-1], 1) else -2

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.nn.functional import linear
 
 from qconfig.errors import UnsupportedOperationError
@@ -208,3 +209,44 @@ def test_the_operator_keeps_the_rules_of_torch():
     torch.library.opcheck(operator, arguments)
     whole = (activation(3, 64), *arguments[1:-1], None)
     torch.library.opcheck(operator, whole)
+
+
+def test_one_compilation_for_layers_with_other_calibrations():
+    """Scales are tensors: a stack of layers, each calibrated on its own, compiles once."""
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    blocks = []
+    for i in range(10):
+        tensor = packed(64, 64, seed=i, act_scale=0.02 + 0.003 * i, act_zero_point=i)
+        blocks.append(nn.Sequential(nn.Linear(64, 64, bias=False), nn.Tanh()))
+        blocks[-1][0].weight = nn.Parameter(tensor, requires_grad=False)
+    model = nn.Sequential(*blocks)
+    compiled = torch.compile(model, fullgraph=True, dynamic=True, backend=counter)
+    with torch.no_grad():
+        for rows in (3, 9, 200):
+            x = activation(rows, 64)
+            assert torch.equal(compiled(x), model(x))
+    assert counter.frame_count == 1
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+def test_inductor_gives_the_eager_result():
+    """Generated code calls the same operator: the bits are those of the eager path."""
+    torch._dynamo.reset()
+    layer = nn.Linear(64, 32).bfloat16()
+    tensor = packed(granularity=ROWS, act_zero_point=3, output_scale=0.1, dtype=torch.bfloat16)
+    layer.weight = nn.Parameter(tensor, requires_grad=False)
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True)
+    with torch.no_grad():
+        for rows in (2, 30):
+            x = activation(rows, 64, dtype=torch.bfloat16)
+            assert torch.equal(compiled(x), layer(x))
+
+
+def test_exported_programs_carry_the_calibration():
+    """An exported linear quantizes its activation with the scales of the tensor."""
+    layer = nn.Linear(64, 32)
+    layer.weight = nn.Parameter(packed(act_zero_point=3), requires_grad=False)
+    x = activation(4, 64) * 100
+    exported = torch.export.export(layer, (x,)).module()
+    assert torch.equal(exported(x), layer(x))
