@@ -72,6 +72,7 @@ def _schemes(model: Any, batches: list[torch.Tensor]) -> None:
     pairs = ((AWQConfig, TorchaoAWQ), (SmoothQuantConfig, TorchaoSmoothQuant))
     for mine, theirs in pairs:
         config = mine(Int8WeightOnlyConfig())
+        builder: Any = builder_of(config)
         prepared = copy.deepcopy(model)
         torchao_quantize_(prepared, theirs(TorchaoInt8(version=2), step="prepare"))
         _forward(prepared, batches)
@@ -79,7 +80,7 @@ def _schemes(model: Any, batches: list[torch.Tensor]) -> None:
         times = side_by_side(
             {
                 "torchao": partial(torchaos, prepared, convert),
-                "qconfig": partial(builder_of(config).build, config, model[0].weight, layer),
+                "qconfig": partial(builder.build, config, model[0].weight, layer),
             },
             3,
         )
