@@ -86,6 +86,7 @@ def products(dtype: torch.dtype, *, dynamic: bool, compiled: bool) -> None:
     zero_point = torch.zeros_like(scale, dtype=torch.int8)
     how = None if kind is None else kind.value
     theirs: torch.Tensor = Theirs(codes, scale, zero_point, torch.int4, BLOCK, dtype, how)
+    torch.compiler.reset()  # the next table must not meet the limit of recompilations
     plain, fast = weight.dequantize(), torch.compile(linear, dynamic=False)
     names = ["qconfig", "torchao", "float weight"]
     if compiled:
