@@ -95,7 +95,7 @@ class Int8Tensor(MatrixTensor):
         """Return the activation scaled, quantized and dequantized; see `MatrixTensor`."""
         if self.act_quant_kwargs is None:
             return self.scaled_activation(activation)
-        scaled = self._widely_scaled(activation)
+        scaled = self._widely_scaled(activation.detach())
         kind = torch.promote_types(scaled.dtype, torch.float32)
         if not scaled.numel():
             return scaled.to(kind)

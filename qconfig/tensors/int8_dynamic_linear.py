@@ -87,7 +87,7 @@ def quantized_activation(  # noqa: PLR0917
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Return codes (M, K), scale and zero point of activations (M, K); M and K are not 0.
 
-    Scale and zero point are (M, 1), (1, 1) or (1, K).
+    The scale is (M, 1), (1, 1), (1, K) or (M, K), the zero point (M, 1), (1, 1) or (1, K).
     """
     if act_scale is None:
         chosen, zero = dynamic_qparams(
@@ -99,7 +99,7 @@ def quantized_activation(  # noqa: PLR0917
     codes = quantize_activation(flat, chosen, zero, reduce_range=reduce_range)
     # A NaN has no code: it makes its row NaN, as in a product of floats.
     lost = flat.amax(1, keepdim=True).isnan()
-    if bool(lost.any()):
+    if lost.device.type != "cpu" or bool(lost.any()):  # asking another device would wait for it
         chosen = torch.where(lost, float("nan"), chosen)
     return codes, chosen, zero
 

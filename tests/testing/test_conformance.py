@@ -9,11 +9,15 @@ from attrs import frozen
 from qconfig.builders.base import builder_of, builders
 from qconfig.configs import (
     AWQConfig,
+    Int8DynamicActivationInt8WeightConfig,
+    Int8StaticActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
     PerGroup,
     PerTensor,
+    PerToken,
     SmoothQuantConfig,
 )
+from qconfig.configs.choices import MappingType
 from qconfig.errors import UsageError
 from qconfig.testing import (
     ConformanceFailure,
@@ -29,6 +33,12 @@ from qconfig.versioning import Config, attribute
 
 VARIANTS = [
     AWQConfig(Int8WeightOnlyConfig(PerGroup(16)), scale_search_space_size=4),
+    Int8DynamicActivationInt8WeightConfig(
+        MappingType.ASYMMETRIC, granularity=(PerToken(), PerGroup(16)), reduce_range=True
+    ),
+    Int8StaticActivationInt8WeightConfig(
+        torch.tensor(0.03), torch.tensor(-7), act_mapping_type=MappingType.ASYMMETRIC
+    ),
     Int8WeightOnlyConfig(PerGroup(16)),
     Int8WeightOnlyConfig(PerTensor()),
     SmoothQuantConfig(Int8WeightOnlyConfig()),
