@@ -98,10 +98,8 @@ def test_quantized_outputs_are_codes_times_scales():
 
 
 def test_every_path_quantizes_the_activation(tensor):
-    """linear, matmul, mm, addmm, mv, bmm and a 3-D matmul multiply the quantized activation.
-
-    The activation is far out of the static range, so that one that was not quantized would show.
-    """
+    """A linear, matmul, mm, addmm, mv and a 3-D matmul multiply the quantized activation."""
+    # It is far out of the static range, so that one that was not quantized would show.
     x = activation(5, 64) * 100
     expected = linear(x, tensor)
     assert not close(expected, x @ tensor.dequantize().T)
@@ -250,3 +248,17 @@ def test_exported_programs_carry_the_calibration():
     x = activation(4, 64) * 100
     exported = torch.export.export(layer, (x,)).module()
     assert torch.equal(exported(x), layer(x))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_cuda_agrees_with_the_cpu(tensor, dtype):
+    """On a CUDA device integers and floats give what they give on the CPU, for all batch sizes."""
+    moved = tensor.cuda()
+    for rows in (1, 7, 16, 17, 64):
+        x = activation(rows, 64, dtype=dtype)
+        found, expected = linear(x.cuda(), moved).cpu(), linear(x, tensor)
+        step = 0 if tensor.output_act_quant_scale is None else tensor.output_act_quant_scale.max()
+        allowed = 1e-2 if dtype != torch.float32 else 1e-5
+        assert found.dtype == dtype
+        assert (found - expected).abs().max() <= allowed * expected.abs().max() + step

@@ -76,10 +76,8 @@ def test_a_half_result_is_rounded_once(granularity, static, dtype):
 @pytest.mark.parametrize("act_zero_point", [-128, -1, 127])
 @pytest.mark.parametrize("weight_zero_point", [-128, 127])
 def test_no_correction_cancels(act_zero_point, weight_zero_point):
-    """Zero points that shift all codes to one side: results near 0 keep their relative accuracy.
-
-    The terms of the corrections are up to 10**6 times larger than what is left of them.
-    """
+    """Zero points that shift all codes to one side leave each result its relative accuracy."""
+    # The terms of the corrections are up to 10**6 times larger than what is left of them.
     columns = 4096
     generator = torch.Generator().manual_seed(0)
     offsets = torch.randint(-1, 2, (16, columns), generator=generator)
