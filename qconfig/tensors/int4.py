@@ -123,3 +123,11 @@ class Int4Tensor(MatrixTensor):
         """
         check_scale_values(layout, "scale")
         check_finite(layout, ("zero_point", "act_pre_scale"))
+
+
+@Int4Tensor.operators.implements(torch.ops.aten.copy_.default)
+def _copy(func: Any, args: Any, kwargs: Any) -> Any:
+    result = MatrixTensor.operators.aten[func](func, args, kwargs)
+    # Below autograd, where operators of subclasses run, torch counts no changes.
+    int4_prepack.forget(args[0].qdata)
+    return result

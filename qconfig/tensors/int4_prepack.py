@@ -103,6 +103,12 @@ def kept(
     return entry.form
 
 
+def forget(qdata: torch.Tensor) -> None:
+    """Drop what is kept of some codes: they, or what belongs to them, changed uncounted."""
+    if _entries.get(qdata.untyped_storage()) is not None:
+        del _entries[qdata.untyped_storage()]
+
+
 def refilled(storage: torch.UntypedStorage) -> None:
     """Keep nothing for a storage that is filled again and again behind torch's back."""
     _entries[storage] = None
