@@ -12,7 +12,7 @@ from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix import MatrixTensor
 from qconfig.tensors.mx_linear import mx_linear
 from qconfig.tensors.mx_quantize import ELEMENTS, quantize_mx
-from qconfig.tensors.value_checks import check_finite
+from qconfig.tensors.value_checks import check_code_range, check_finite
 
 SWIZZLED = "its scales lie in tiles, which belong to no row (is_swizzled_scales)"
 
@@ -90,9 +90,12 @@ class MXTensor(MatrixTensor):
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:
-        """Check that no value is NaN or infinite.
+        """Check that no value is NaN or infinite, and that codes of 6 bits keep to them.
 
         Raises:
             LayoutError: naming field and first index.
         """
         check_finite(layout, cls.fields.tensors)
+        kind = ELEMENTS[layout.elem_dtype].small
+        if kind is not None and not layout.elem_dtype.is_packed:
+            check_code_range(layout, "qdata", 0, 2 * kind.sign - 1)
