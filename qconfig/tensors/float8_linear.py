@@ -20,10 +20,13 @@ from typing import Any
 
 import torch
 
+from qconfig.tensors.blockwise import row_buffer
 from qconfig.tensors.float8_activation import Format, quantize_rows
 from qconfig.tensors.float8_codes import RowWriter, code_step, dequantize_whole, write_codes
 
-_WIDE_ROWS = 2
+_WIDE_ROWS = 8
+_LARGE_BATCH = 128
+_PIECES_OF_LARGE_BATCHES = 8
 _SCALED_MM_CAPABILITY = (8, 9)
 _SCALED_MM_MULTIPLE = 16
 _HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
@@ -128,9 +131,9 @@ def _bare(codes: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
     """Return the values of activation codes in the type they are multiplied in."""
     if codes.device.type != "cpu":
         return codes.to(flat.dtype if flat.dtype == torch.bfloat16 else torch.float32)
-    result = torch.empty(codes.shape, dtype=_product_type(flat))
+    result = torch.empty(codes.shape, dtype=torch.float32)
     write_codes(result, codes, torch.empty(codes.shape, dtype=torch.int16))
-    return result.mul_(code_step(codes.dtype))
+    return result.mul_(code_step(codes.dtype)).to(_product_type(flat))
 
 
 def _product_type(flat: torch.Tensor) -> torch.dtype:
@@ -160,12 +163,16 @@ def _times_weight(
 def _by_rows(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
     rows = qdata.shape[0]
     writer = RowWriter(qdata, scale)
-    buffer = writer.buffer(flat.dtype)
+    # With many activations the product itself takes longest; it is faster in large pieces.
+    pieces = _PIECES_OF_LARGE_BATCHES if flat.shape[0] >= _LARGE_BATCH else 1
+    step = min(rows, pieces * writer.step)
+    buffer = row_buffer(qdata, flat.dtype, step)
     result = flat.new_empty((flat.shape[0], rows))
-    for i in range(0, rows, writer.step):
-        part = buffer[: min(writer.step, rows - i)]
-        writer.write(part, i)
-        result[:, i : i + writer.step] = _times_transposed(flat, part)
+    for i in range(0, rows, step):
+        part = buffer[: min(step, rows - i)]
+        for j in range(0, part.shape[0], writer.step):
+            writer.write(part[j : j + writer.step], i + j)
+        result[:, i : i + step] = _times_transposed(flat, part)
     return result
 
 
