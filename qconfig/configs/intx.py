@@ -6,7 +6,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, IntxPackingFormat, MappingType
 from qconfig.configs.granularity import PerAxis, PerGroup, PerTensor
-from qconfig.configs.supported import check_supported
+from qconfig.configs.supported import check_supported, optional_dtype
 from qconfig.configs.tensor_settings import (
     check_output,
     check_scale,
@@ -48,7 +48,7 @@ class IntxWeightOnlyConfig(Config):
     weight_dtype: DType = attribute(_WEIGHT_DTYPE, default=DType.INT8, converter=DType.parse)
     granularity: WeightGranularity = attribute(_GRANULARITY, default=PerAxis(0))
     mapping_type: MappingType = attribute(_MAPPING, default=MappingType.SYMMETRIC)
-    scale_dtype: DType | None = attribute(_SCALE_DTYPE, default=None)
+    scale_dtype: DType | None = attribute(_SCALE_DTYPE, default=None, converter=optional_dtype)
     intx_packing_format: IntxPackingFormat = attribute(
         _FORMAT, default=IntxPackingFormat.UNPACKED_TO_INT8
     )
@@ -74,7 +74,9 @@ class Int8DynamicActivationIntxWeightConfig(Config):
     weight_dtype: DType = attribute(_WEIGHT_DTYPE, default=DType.INT8, converter=DType.parse)
     weight_granularity: WeightGranularity = attribute(_GRANULARITY, default=PerGroup(32))
     weight_mapping_type: MappingType = attribute(_MAPPING, default=MappingType.SYMMETRIC)
-    weight_scale_dtype: DType | None = attribute(_SCALE_DTYPE, default=None)
+    weight_scale_dtype: DType | None = attribute(
+        _SCALE_DTYPE, default=None, converter=optional_dtype
+    )
     act_mapping_type: MappingType = attribute(
         "How activations map to codes: symmetric or asymmetric.", default=MappingType.ASYMMETRIC
     )
@@ -106,7 +108,9 @@ class Int8StaticActivationIntxWeightConfig(Config):
     weight_dtype: DType = attribute(_WEIGHT_DTYPE, default=DType.INT8, converter=DType.parse)
     weight_granularity: WeightGranularity = attribute(_GRANULARITY, default=PerGroup(32))
     weight_mapping_type: MappingType = attribute(_MAPPING, default=MappingType.SYMMETRIC)
-    weight_scale_dtype: DType | None = attribute(_SCALE_DTYPE, default=None)
+    weight_scale_dtype: DType | None = attribute(
+        _SCALE_DTYPE, default=None, converter=optional_dtype
+    )
     act_quant_scale: TensorValue | None = tensor_setting(
         "Scale of activations, one element or one for each input channel; null until calibrated."
     )

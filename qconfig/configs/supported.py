@@ -5,6 +5,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any
 
+from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import QuantizationStep
 from qconfig.errors import FieldError
 from qconfig.versioning.type_check import tupled
@@ -48,6 +49,15 @@ def pair_or(default: Any) -> Callable[[Any], Any]:
         return found if isinstance(found, tuple) else (found, found)
 
     return convert
+
+
+def optional_dtype(value: Any) -> DType | None:
+    """Return the DType of a name, a torch.dtype or a DType; None stays None.
+
+    Raises:
+        UnknownNameError: there is no such element type.
+    """
+    return None if value is None else DType.parse(value)
 
 
 def step_of(value: Any) -> Any:

@@ -238,7 +238,7 @@ def test_torchaos_qat_config_is_read(core, fake):
     """Torchao writes QATConfig and cannot read it; ours reads and writes the same document."""
     qat = import_module("torchao.quantization.qat")
     values = json.loads(json.dumps(to_envelope(QATConfig(weight_config=fake))))
-    theirs = core.config_from_dict(FOURS and to_envelope(FOURS))
+    theirs = core.config_from_dict(to_envelope(FOURS))
     base = json.loads(json.dumps(core.config_to_dict(qat.QATConfig(theirs, step="convert"))))
     assert from_envelope(values) == QATConfig(weight_config=fake)
     assert from_envelope(base) == QATConfig(FOURS, step="convert")
