@@ -9,6 +9,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.errors import LayoutError, UnsupportedOperationError
 from qconfig.tensors.dispatch import OperatorTable, aliased, unsupported
 from qconfig.tensors.fields import short_tensor
+from qconfig.tensors.small_types import equal_elements
 
 if TYPE_CHECKING:
     from qconfig.tensors.base import PackedTensor
@@ -91,7 +92,7 @@ def _equal(func: Any, args: Any, kwargs: Any) -> bool:
     if first_difference(first, second) is not None:
         return False
     pairs = ((t, getattr(second, n)) for n, t in first.inner_tensors.items() if t is not None)
-    return all(torch.equal(a, b) for a, b in pairs)
+    return all(equal_elements(a, b) for a, b in pairs)
 
 
 @COMMON.implements_torch(torch._has_compatible_shallow_copy_type)

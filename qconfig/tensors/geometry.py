@@ -25,6 +25,9 @@ class Follows(Enum):
     """None does: one scale for the whole tensor."""
 
 
+_VECTORS = (Follows.COLUMNS, Follows.ROWS)
+
+
 @frozen
 class Field:
     """An inner tensor that is there.
@@ -46,6 +49,27 @@ class Field:
         """Whether it has a dimension for each logical one."""
         return self.follows in (Follows.SAME, Follows.SWAPPED)
 
+    @property
+    def is_flipped(self) -> bool:
+        """Whether it is a vector, (..., K, 1), of a tensor whose last two dimensions are swapped.
+
+        Such a tensor is on its way into a product, which changes them back; no layout holds it.
+        """
+        shape = self.tensor.shape
+        return (
+            self.follows in _VECTORS
+            and len(shape) > 1
+            and shape[-1] == 1
+            and self.tensor.numel() > 1
+        )
+
+    def followed(self, rank: int) -> int | None:
+        """Return the logical dimension that a vector belongs to; None for one of a single entry."""
+        if self.follows not in _VECTORS or self.tensor.numel() == 1:
+            return None
+        last = (self.follows is Follows.COLUMNS) != self.is_flipped
+        return rank - 1 if last else rank - 2
+
     def dimension(self, dim: int, rank: int) -> int | None:
         """Return its dimension that belongs to a logical one of `rank`, or None.
 
@@ -55,9 +79,8 @@ class Field:
             is_last_two = dim >= rank - 2 and rank >= 2
             swapped = self.follows is Follows.SWAPPED and is_last_two
             return 2 * rank - 3 - dim if swapped else dim
-        followed = {Follows.COLUMNS: rank - 1, Follows.ROWS: rank - 2}.get(self.follows)
-        own = self.tensor.dim() - 1
-        return own if dim == followed and own >= 0 and self.tensor.shape[own] != 1 else None
+        own = self.tensor.dim() - (2 if self.is_flipped else 1)
+        return own if dim == self.followed(rank) and own >= 0 else None
 
 
 def present_fields(weight: "MatrixTensor") -> list[Field]:
@@ -68,6 +91,17 @@ def present_fields(weight: "MatrixTensor") -> list[Field]:
         for index, (name, tensor) in enumerate(weight.inner_tensors.items())
         if tensor is not None
     ]
+
+
+def flipped_field(weight: "MatrixTensor") -> str | None:
+    """Return the name of a vector whose tensor is turned the wrong way for a product, or None."""
+    for name, follows in weight.follows.items():
+        tensor = weight.__dict__[name]
+        if tensor is None or follows not in _VECTORS:
+            continue
+        if Field(name, tensor, follows, is_payload=False).is_flipped:
+            return name
+    return None
 
 
 def elements_per_entry(field: Field, dim: int, size: int, rank: int) -> int:

@@ -7,6 +7,7 @@ import torch
 from qconfig.errors import UsageError
 from qconfig.tensors.common_ops import is_packed
 from qconfig.tensors.dispatch import unsupported
+from qconfig.tensors.geometry import flipped_field
 from qconfig.tensors.matrix_cuts import rows_taken
 from qconfig.tensors.matrix_table import MATRIX
 from qconfig.tensors.matrix_views import selected, transposed
@@ -47,6 +48,7 @@ def times_transposed(
 
     Raises:
         UsageError: shapes do not fit, or the activation is not floating point.
+        UnsupportedOperationError: the weight carries scales for its other dimension.
     """
     shape = weight.shape
     if len(shape) != 2 or not activation.dim() or activation.shape[-1] != shape[1]:
@@ -61,6 +63,10 @@ def times_transposed(
             found=activation.dtype,
             expected="float16, bfloat16, float32 or float64",
         )
+    flipped = flipped_field(weight)
+    if flipped is not None:
+        reason = f"it is transposed and has {flipped}, which belongs to the other dimension"
+        raise unsupported(type(weight), name, reason)
     return weight.linear(*_autocast(activation, bias))
 
 
@@ -68,7 +74,7 @@ def _autocast(
     activation: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     device = activation.device.type
-    if not torch.is_autocast_enabled(device):
+    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
         return activation, bias
     dtype = torch.get_autocast_dtype(device)
     return activation.to(dtype), None if bias is None else bias.to(dtype)
@@ -102,8 +108,11 @@ def _mv(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
 @MATRIX.implements(aten.addmm.default)
 def _addmm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     bias, left, right = args
-    result: torch.Tensor = _mm(func, (left, right), {})
     beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+    if alpha == beta == 1 and bias.dim() == 1 and not is_packed(left):
+        # Before the output is quantized, if it is.
+        return times_transposed(left, transposed(right, 0, 1), bias, func)
+    result: torch.Tensor = _mm(func, (left, right), {})
     scaled = result if alpha == 1 else result * alpha
     total: torch.Tensor = scaled + (bias if beta == 1 else bias * beta)
     return total

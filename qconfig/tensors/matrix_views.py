@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from qconfig.tensors.dispatch import unsupported
-from qconfig.tensors.geometry import Field, Follows, elements_per_entry, present_fields
+from qconfig.tensors.geometry import Field, elements_per_entry, present_fields
 
 if TYPE_CHECKING:
     from qconfig.tensors.matrix import MatrixTensor
@@ -34,8 +34,9 @@ def check_views(weight: "MatrixTensor", name: str) -> None:
     reason = weight.view_refusal()
     for field in present_fields(weight):
         shape = tuple(field.tensor.shape)
-        vector = field.follows in (Follows.COLUMNS, Follows.ROWS)
-        if reason is None and vector and shape and field.tensor.numel() != shape[-1]:
+        own = field.followed(2)
+        length = 1 if own is None else shape[-2 if field.is_flipped else -1]
+        if reason is None and not field.is_tiled and length != field.tensor.numel() > 1:
             reason = f"{field.name} {shape} has a vector for each of several matrices"
     if reason is not None:
         raise unsupported(type(weight), name, reason)
@@ -83,8 +84,8 @@ def transposed(weight: "MatrixTensor", first: int, second: int) -> "MatrixTensor
     """Return the tensor with two dimensions exchanged: codes, scales and block size alike.
 
     Raises:
-        UnsupportedOperationError: it has a field, such as act_pre_scale, that belongs to the last
-            dimension.
+        UnsupportedOperationError: it has a field, such as act_pre_scale, that belongs to one of
+            the last two, and would belong to another.
     """
     order = list(range(weight.dim()))
     first, second = dimension(weight, first), dimension(weight, second)
@@ -148,10 +149,8 @@ def rearranged(weight: "MatrixTensor", sources: Sequence[int | None], name: str)
     check_views(weight, name)
     tensors = weight.inner_tensors
     for field in present_fields(weight):
-        if field.is_tiled:
-            tensors[field.name] = _arranged(field, weight.dim(), sources)
-        else:
-            _check_stays(weight, field, sources, name)
+        arranged = _arranged if field.is_tiled else _followed
+        tensors[field.name] = arranged(weight, field, sources, name)
     block = weight.blocks
     return weight.restructured(
         tensors,
@@ -160,7 +159,10 @@ def rearranged(weight: "MatrixTensor", sources: Sequence[int | None], name: str)
     )
 
 
-def _arranged(field: Field, rank: int, sources: Sequence[int | None]) -> torch.Tensor:
+def _arranged(
+    weight: "MatrixTensor", field: Field, sources: Sequence[int | None], name: str
+) -> torch.Tensor:
+    rank = weight.dim()
     # The old dimension of the field for each new one; None where it gets one of size 1.
     origins: list[int | None] = [None] * len(sources)
     for new, old in enumerate(sources):
@@ -180,20 +182,19 @@ def _arranged(field: Field, rank: int, sources: Sequence[int | None]) -> torch.T
     return tensor
 
 
-def _check_stays(
+def _followed(
     weight: "MatrixTensor", field: Field, sources: Sequence[int | None], name: str
-) -> None:
-    rank = weight.dim()
-    for back in (1, 2):
-        if field.dimension(rank - back, rank) is None:
-            continue
-        if len(sources) < back or sources[-back] != rank - back:
-            place = "last" if back == 1 else "second to last"
-            raise unsupported(
-                type(weight),
-                name,
-                f"it has {field.name}, which belongs to the {place} dimension; use linear",
-            )
+) -> torch.Tensor:
+    old, rank = field.followed(weight.dim()), weight.dim()
+    if old is None:
+        return field.tensor
+    new = list(sources).index(old) if old in sources else None
+    if new is None or new < len(sources) - 2:
+        reason = f"it has {field.name}, which belongs to one of the last two dimensions"
+        raise unsupported(type(weight), name, reason)
+    if len(sources) - new == rank - old:
+        return field.tensor
+    return field.tensor.squeeze(-1) if field.is_flipped else field.tensor.unsqueeze(-1)
 
 
 def _significant(shape: tuple[int, ...]) -> tuple[int, ...]:

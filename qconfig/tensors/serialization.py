@@ -10,6 +10,7 @@ import torch
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import LayoutError
+from qconfig.tensors.small_types import as_comparable
 from qconfig.versioning import plain_fields, registry
 
 if TYPE_CHECKING:
@@ -22,15 +23,19 @@ def reduce_packed(tensor: "PackedTensor") -> tuple[Any, ...]:
     tensors = {k: _compact(t) for k, t in tensor.inner_tensors.items() if t is not None}
     attributes = {**tensor.inner_attributes, "dtype": tensor.shown_dtype}
     is_parameter = bool(tensor.__dict__.get("_is_param"))
-    return rebuild_packed, (type(tensor), entry.version, tensors, attributes, is_parameter)
+    stored = {k: as_comparable(t) for k, t in tensors.items()}
+    state = (type(tensor), entry.version, stored, attributes, is_parameter)
+    as_bytes = {k: DType.parse(t.dtype) for k, t in tensors.items() if t is not stored[k]}
+    return rebuild_packed, (*state, as_bytes) if as_bytes else state
 
 
-def rebuild_packed(
+def rebuild_packed(  # noqa: PLR0917 (pickles hold its arguments by position)
     cls: "type[PackedTensor]",
     version: int,
     tensors: dict[str, torch.Tensor],
     attributes: dict[str, Any],
     is_parameter: bool,  # noqa: FBT001
+    as_bytes: dict[str, DType] | None = None,
 ) -> "PackedTensor":
     """Undo `reduce_packed`: check the fields, and upgrade them if an older release wrote them.
 
@@ -40,7 +45,9 @@ def rebuild_packed(
     """
     entry = registry.entry_of(cls.layout_class)
     layout_class = registry.get(entry.name, version).cls
-    values = {k: LazyTensor.of(t) for k, t in tensors.items()}
+    types = {k: dtype.to_torch() for k, dtype in (as_bytes or {}).items()}
+    typed = {k: t.view(types[k]) if k in types else t for k, t in tensors.items()}
+    values = {k: LazyTensor.of(t) for k, t in typed.items()}
     fields = values | attributes
     unknown = sorted(fields.keys() - {f.name for f in attrs.fields(layout_class)})
     if unknown:

@@ -81,13 +81,19 @@ class Subject:
         return self.builder.refusal(self.config, target) is None
 
     def calibration(self) -> LayerCalibration:
-        """Return what calibration would observe: activations within -4 and 4, outputs within 64."""
+        """Return what calibration would observe: activations within -4 and 4, outputs within 64.
+
+        Scales are for codes of the config's `activation_dtype`, int8 if it has none.
+        """
         import torch
 
+        codes = getattr(self.config, "activation_dtype", DType.INT8)
+        largest = 127.5 if codes is DType.INT8 else torch.finfo(codes.to_torch()).max
         peak = torch.full((self.shape[1],), 4.0)
         return LayerCalibration(
-            act_scale=torch.tensor(4.0 / 127.5),
-            output_scale=torch.tensor(64.0 / 127.5),
+            act_scale=torch.tensor(4.0 / largest),
+            output_scale=torch.tensor(64.0 / largest),
+            quant_dtype=codes,
             act_min=-peak,
             act_max=peak,
             act_absmax=peak,
@@ -189,7 +195,7 @@ def _unchanged(value: Any) -> Any:
 
 def equal_packed(first: Any, second: Any) -> bool:
     """Return whether two quantized tensors agree in class, form and every bit of every part."""
-    import torch
+    from qconfig.tensors.small_types import equal_elements
 
     if type(first) is not type(second):
         return False
@@ -200,5 +206,5 @@ def equal_packed(first: Any, second: Any) -> bool:
     return (
         names == others
         and context == other_context
-        and all(torch.equal(getattr(first, n), getattr(second, n)) for n in names)
+        and all(equal_elements(getattr(first, n), getattr(second, n)) for n in names)
     )

@@ -123,11 +123,22 @@ def test_transposition(name):
     assert_same(tensor.t().contiguous(), values)
 
 
-def test_transposition_with_pre_scale_is_refused():
-    """act_pre_scale belongs to the last dimension."""
+def test_a_transposed_pre_scale_goes_with_its_columns():
+    """A transposed weight takes act_pre_scale into products and back, and is in no layout."""
+    factor = torch.rand(64)
+    tensor, x = packed(act_pre_scale=factor), activation(5, 64)
+    assert torch.equal(tensor.t().t(), tensor)
+    assert torch.equal(torch.mm(x, tensor.t()), LINEAR(x, tensor))
+    assert torch.equal(tensor.t()[16:48].t().act_pre_scale, factor[16:48])
+    with pytest.raises(LayoutError, match="act_pre_scale"):
+        tensor.t().to_layout()
+
+
+def test_a_pre_scale_of_the_other_dimension_is_refused():
+    """A product along the rows has nothing to do with factors of the columns."""
     tensor = packed(act_pre_scale=torch.ones(64))
-    with pytest.raises(UnsupportedOperationError, match="it has act_pre_scale"):
-        tensor.t()
+    with pytest.raises(UnsupportedOperationError, match="it is transposed and has act_pre_scale"):
+        torch.mm(activation(5, 32), tensor)
 
 
 def test_lawful_shapes():
@@ -142,7 +153,18 @@ def test_lawful_shapes():
     assert_same(tensor.squeeze(0), values)
 
 
-@pytest.mark.parametrize("shape", [(64, 32), (-1,), (4, 8, 64), (32, 4, 16)])
+def test_a_flat_view_leads_back_and_nowhere_else():
+    """One dimension is a view that can be viewed back, detached and dequantized, for FSDP2."""
+    tensor = packed()
+    flat = tensor.view(-1)
+    assert torch.equal(flat.dequantize(), tensor.dequantize().view(-1))
+    assert torch.equal(flat.detach().view(32, 64), tensor)
+    assert flat.view(32, 64).qdata.data_ptr() == tensor.qdata.data_ptr()
+    with pytest.raises(UnsupportedOperationError, match="FlatView does not support aten.mul"):
+        flat * 2
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (4, 8, 64), (32, 4, 16)])
 def test_other_shapes_are_refused(shape):
     """A shape that merges or splits dimensions raises, naming both."""
     with pytest.raises(UnsupportedOperationError, match=r"shape \(32, 64\) and"):

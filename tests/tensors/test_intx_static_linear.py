@@ -131,10 +131,10 @@ def test_experts_quantize_the_activation():
 
 
 def test_a_product_with_a_scale_for_each_channel_names_the_field():
-    """Where a transposition would move the channels of a scale it is refused, not ignored."""
+    """A product along the other dimension than a scale's is refused, not ignored."""
     tensor = packed(act_scale=channel_scales(64))
     with pytest.raises(UnsupportedOperationError, match="act_quant_scale, which belongs to"):
-        tensor.t()
+        torch.mm(activation(5, tensor.shape[0]), tensor)
 
 
 def test_shapes_that_fast_kernels_do_not_take(tensor):
