@@ -7,6 +7,7 @@ import torch
 from attrs import frozen
 
 from qconfig.builders.base import builder_of, builders
+from qconfig.codec.dtypes import DType
 from qconfig.configs import (
     AWQConfig,
     Int8DynamicActivationInt8WeightConfig,
@@ -17,7 +18,12 @@ from qconfig.configs import (
     PerToken,
     SmoothQuantConfig,
 )
-from qconfig.configs.choices import MappingType
+from qconfig.configs.choices import MappingType, QuantizationStep, ScaleCalculationMode
+from qconfig.configs.mx import MXDynamicActivationMXWeightConfig
+from qconfig.configs.nvfp4 import (
+    NVFP4DynamicActivationNVFP4WeightConfig,
+    NVFP4WeightOnlyConfig,
+)
 from qconfig.errors import UsageError
 from qconfig.testing import (
     ConformanceFailure,
@@ -41,6 +47,16 @@ VARIANTS = [
     ),
     Int8WeightOnlyConfig(PerGroup(16)),
     Int8WeightOnlyConfig(PerTensor()),
+    MXDynamicActivationMXWeightConfig(
+        16,
+        DType.FLOAT4_E2M1FN_X2,
+        DType.FLOAT4_E2M1FN_X2,
+        scaling_mode=ScaleCalculationMode.EVEN,
+    ),
+    NVFP4DynamicActivationNVFP4WeightConfig(
+        use_dynamic_per_tensor_scale=False, step=QuantizationStep.CONVERT
+    ),
+    NVFP4WeightOnlyConfig(use_dynamic_per_tensor_scale=False),
     SmoothQuantConfig(Int8WeightOnlyConfig()),
 ]
 CHECKS = [
