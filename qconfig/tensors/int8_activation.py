@@ -17,7 +17,7 @@ import torch
 
 from qconfig.tensors.activation_qparams import LEAST_INT8_SCALE, code_range
 
-_BUFFER_ELEMENTS = 1 << 18
+_BUFFER_ELEMENTS = 1 << 20
 
 
 def dynamic_qparams(

@@ -27,7 +27,7 @@ from qconfig.tensors.int8_linear import int8_linear, per_row
 from qconfig.tensors.int8_matmul import shifted_product
 
 _LONGEST_IN_INT32 = ((1 << 31) - 1) // 255**2
-_SLAB_ELEMENTS = 1 << 18
+_SLAB_ELEMENTS = 1 << 20
 
 
 def int8_dynamic_linear(  # noqa: PLR0917

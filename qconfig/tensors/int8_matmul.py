@@ -14,6 +14,16 @@ Which kernel is best depends on the processor and on the number of rows:
   is 1024 * 128 * 128. Pieces are added as integers.
 - **cuda**: `torch._int_mm`, with operands padded to the sizes that cuBLAS takes.
 
+Shortest of 21 calls on 2 cores of a Zen 4 EPYC with torch 2.13, weight 4096 x 4096, milliseconds
+(tests/benchmarks/bench_int8_dynamic.py --kernels); torch's scalar loop takes 430 at M=16 on one:
+
+|          | M=1  | 4    | 8    | 16  | 64  |
+|----------|------|------|------|-----|-----|
+| single   | 0.16 | 0.62 | 1.3  |     |     |
+| unsigned |      | 1.5  | 1.8  | 2.4 | 3.7 |
+| signed   |      | 3.0  | 3.3  | 3.5 | 5.1 |
+| blocked  |      | 14   |      | 9.3 | 17  |
+
 On its first use the kernels of `torch._int_mm` are compared with the exact product of extreme
 codes, and one that fails is not used.
 """

@@ -3,7 +3,8 @@
 Run `python -m tests.benchmarks.bench_int8_dynamic [--compiled] [--without-vnni] [--asymmetric]`. It
 prints median milliseconds for a 4096 x 4096 weight with one scale a row, one scale a token, all
 columns measured in turn. `--without-vnni` turns torch's oneDNN integer product off, as it is on
-processors that lack VNNI: there `torch._int_mm` is a loop of scalar steps.
+processors that lack VNNI: there `torch._int_mm` is a loop of scalar steps. `--kernels` prints the
+exact products alone, by kernel.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from torch.nn.functional import linear
 from qconfig.builders.base import builder_of
 from qconfig.configs.choices import MappingType
 from qconfig.configs.int8 import Int8DynamicActivationInt8WeightConfig
+from qconfig.tensors import int8_matmul
 from tests.benchmarks.timing import row, side_by_side
 
 SIZE = 4096
@@ -31,9 +33,13 @@ def main() -> None:
     parser.add_argument("--compiled", action="store_true", help="measure compiled calls as well")
     parser.add_argument("--without-vnni", action="store_true", help="as on older processors")
     parser.add_argument("--asymmetric", action="store_true", help="zero points of activations")
+    parser.add_argument("--kernels", action="store_true", help="measure integer products alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
+    if options.kernels:
+        kernels()
+        return
     with torch.backends.mkldnn.flags(enabled=not options.without_vnni):
         for dtype in (torch.bfloat16, torch.float32):
             table(dtype, options)
@@ -67,6 +73,18 @@ def table(dtype: torch.dtype, options: argparse.Namespace) -> None:
             heading = False
         row(str(dtype)[6:], rows, *times.values(), times["torchao"] / times["qconfig"])
     print()
+
+
+def kernels() -> None:
+    """Print the time of each exact product of codes for each batch size."""
+    right = torch.randint(-128, 128, (SIZE, SIZE), dtype=torch.int8)
+    names = ("single", "unsigned", "signed", "blocked")
+    row("M", *names)
+    row(*["---"] * (len(names) + 1))
+    for rows in (1, 4, 8, 16, 64, 256):
+        left = torch.randint(-128, 128, (rows, SIZE), dtype=torch.int8)
+        calls = {n: partial(getattr(int8_matmul, f"_{n}"), left, right) for n in names}
+        row(rows, *side_by_side(calls, 9).values())
 
 
 def weights(

@@ -231,8 +231,8 @@ def test_experts_quantize_their_own_activations():
         ),
         (
             QuantizeTensorToInt8Kwargs(PerRow()),
-            {"act_quant_scale": torch.ones(5, 1)},
-            r"act_quant_scale of shape \(5, 1\); 1 element or K are served",
+            {"act_quant_scale": torch.ones(1, 5)},
+            r"act_quant_scale of shape \(1, 5\); 1 element or K are served",
         ),
     ],
 )
