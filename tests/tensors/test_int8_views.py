@@ -160,7 +160,7 @@ def test_a_flat_view_leads_back_and_nowhere_else():
     assert torch.equal(flat.dequantize(), tensor.dequantize().view(-1))
     assert torch.equal(flat.detach().view(32, 64), tensor)
     assert flat.view(32, 64).qdata.data_ptr() == tensor.qdata.data_ptr()
-    with pytest.raises(UnsupportedOperationError, match="FlatView does not support aten.mul"):
+    with pytest.raises(UnsupportedOperationError, match=r"FlatView does not support aten\.mul"):
         flat * 2
 
 
