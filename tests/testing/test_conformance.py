@@ -19,6 +19,7 @@ from qconfig.configs import (
     SmoothQuantConfig,
 )
 from qconfig.configs.choices import MappingType, QuantizationStep, ScaleCalculationMode
+from qconfig.configs.intx import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
 from qconfig.configs.mx import MXDynamicActivationMXWeightConfig
 from qconfig.configs.nvfp4 import (
     NVFP4DynamicActivationNVFP4WeightConfig,
@@ -47,6 +48,15 @@ VARIANTS = [
     ),
     Int8WeightOnlyConfig(PerGroup(16)),
     Int8WeightOnlyConfig(PerTensor()),
+    Int8DynamicActivationIntxWeightConfig(
+        DType.INT3,
+        PerGroup(16),
+        MappingType.ASYMMETRIC,
+        DType.FLOAT32,
+        act_mapping_type=MappingType.SYMMETRIC,
+    ),
+    IntxWeightOnlyConfig(DType.INT4, PerGroup(16), MappingType.ASYMMETRIC, DType.BFLOAT16),
+    IntxWeightOnlyConfig(DType.INT2, PerGroup(16)),
     MXDynamicActivationMXWeightConfig(
         16,
         DType.FLOAT4_E2M1FN_X2,
