@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import NOTHING, evolve, fields
 
-from qconfig.builders.base import Builder, builders
+from qconfig.builders.base import Builder, ModuleBuilder, builders
 from qconfig.codec.dtypes import DType
 from qconfig.errors import UsageError
 from qconfig.testing.subject import Check, Subject
@@ -56,6 +56,14 @@ def conformance(
                 name = f"{type(config).__name__}-{dtype.value}-{function.__name__}"
                 checks.append(Check(name, function, evolve(base, dtype=dtype)))
     return checks
+
+
+def packing_configs() -> list[type[Config]]:
+    """Return the config classes whose builders make packed weights, those of plug-ins too.
+
+    Builders that change modules, for training, are of another kind.
+    """
+    return [c for c, builder in builders().items() if not isinstance(builder, ModuleBuilder)]
 
 
 def _config_of(subject: Config | type[Config] | Builder) -> Config:

@@ -6,7 +6,8 @@ A test that takes the fixture `conformance_check` runs once for every check:
     def test_my_builder(conformance_check):
         conformance_check()
 
-Without the marker, the default config of every registered builder is checked. The marker takes the
+Without the marker, the default config of every registered builder of packed weights is checked,
+where it has one. The marker takes the
 arguments of `qconfig.testing.conformance` and may be repeated.
 """
 
@@ -28,12 +29,12 @@ def pytest_generate_tests(metafunc: "pytest.Metafunc") -> None:
     if "conformance_check" not in metafunc.fixturenames:
         return
     # Imported here: the plug-in is loaded in every pytest run where qconfig is installed.
-    from qconfig.builders.base import builders
-    from qconfig.testing.conformance import conformance
+    from qconfig.testing.conformance import conformance, packing_configs, required_fields
 
     marks = list(metafunc.definition.iter_markers("conformance"))
     if marks:
         checks = [check for mark in marks for check in conformance(*mark.args, **mark.kwargs)]
     else:
-        checks = [check for config_class in builders() for check in conformance(config_class)]
+        classes = [c for c in packing_configs() if not required_fields(c)]
+        checks = [check for config_class in classes for check in conformance(config_class)]
     metafunc.parametrize("conformance_check", checks, ids=[check.name for check in checks])

@@ -6,25 +6,8 @@ import pytest
 import torch
 from attrs import frozen
 
-from qconfig.builders.base import builder_of, builders
-from qconfig.codec.dtypes import DType
-from qconfig.configs import (
-    AWQConfig,
-    Int8DynamicActivationInt8WeightConfig,
-    Int8StaticActivationInt8WeightConfig,
-    Int8WeightOnlyConfig,
-    PerGroup,
-    PerTensor,
-    PerToken,
-    SmoothQuantConfig,
-)
-from qconfig.configs.choices import MappingType, QuantizationStep, ScaleCalculationMode
-from qconfig.configs.intx import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
-from qconfig.configs.mx import MXDynamicActivationMXWeightConfig
-from qconfig.configs.nvfp4 import (
-    NVFP4DynamicActivationNVFP4WeightConfig,
-    NVFP4WeightOnlyConfig,
-)
+from qconfig.builders.base import builder_of
+from qconfig.configs import Int8WeightOnlyConfig
 from qconfig.errors import UsageError
 from qconfig.testing import (
     ConformanceFailure,
@@ -35,43 +18,16 @@ from qconfig.testing import (
     linear_checks,
     refusal_checks,
 )
-from qconfig.testing.conformance import required_fields
+from qconfig.testing.conformance import packing_configs, required_fields
+from qconfig.testing.sharding import check_sharding
 from qconfig.versioning import Config, attribute
+from tests.testing.variants import SHAPE, TILED_SHAPE, TILES, VARIANTS
 
-VARIANTS = [
-    AWQConfig(Int8WeightOnlyConfig(PerGroup(16)), scale_search_space_size=4),
-    Int8DynamicActivationInt8WeightConfig(
-        MappingType.ASYMMETRIC, granularity=(PerToken(), PerGroup(16)), reduce_range=True
-    ),
-    Int8StaticActivationInt8WeightConfig(
-        torch.tensor(0.03), torch.tensor(-7), act_mapping_type=MappingType.ASYMMETRIC
-    ),
-    Int8WeightOnlyConfig(PerGroup(16)),
-    Int8WeightOnlyConfig(PerTensor()),
-    Int8DynamicActivationIntxWeightConfig(
-        DType.INT3,
-        PerGroup(16),
-        MappingType.ASYMMETRIC,
-        DType.FLOAT32,
-        act_mapping_type=MappingType.SYMMETRIC,
-    ),
-    IntxWeightOnlyConfig(DType.INT4, PerGroup(16), MappingType.ASYMMETRIC, DType.BFLOAT16),
-    IntxWeightOnlyConfig(DType.INT2, PerGroup(16)),
-    MXDynamicActivationMXWeightConfig(
-        16,
-        DType.FLOAT4_E2M1FN_X2,
-        DType.FLOAT4_E2M1FN_X2,
-        scaling_mode=ScaleCalculationMode.EVEN,
-    ),
-    NVFP4DynamicActivationNVFP4WeightConfig(
-        use_dynamic_per_tensor_scale=False, step=QuantizationStep.CONVERT
-    ),
-    NVFP4WeightOnlyConfig(use_dynamic_per_tensor_scale=False),
-    SmoothQuantConfig(Int8WeightOnlyConfig()),
-]
+DEFAULTS = [c for c in packing_configs() if not required_fields(c)]
 CHECKS = [
-    *(check for c in builders() if not required_fields(c) for check in conformance(c)),
+    *(check for c in DEFAULTS for check in conformance(c, shape=SHAPE)),
     *(check for config in VARIANTS for check in conformance(config, dtypes=("float16",))),
+    *(check for c in TILES for check in conformance(c, shape=TILED_SHAPE, dtypes=("bfloat16",))),
 ]
 
 
@@ -81,9 +37,14 @@ def test_builders_conform(check):
     check()
 
 
+def test_sharded_weights_conform():
+    """Under FSDP2 and DTensor, in two processes, every builder keeps its promises."""
+    check_sharding([*(c() for c in DEFAULTS), *VARIANTS])
+
+
 def test_every_builder_is_checked():
     """A config that has no default values stands among the variants."""
-    missing = {c for c in builders() if required_fields(c)} - {type(v) for v in VARIANTS}
+    missing = {c for c in packing_configs() if required_fields(c)} - {type(v) for v in VARIANTS}
     assert not missing, "add a config of each to VARIANTS"
 
 
