@@ -5,6 +5,9 @@ then the scale that fits them best, `sum(w * q) / sum(q * q)` of a block, at lea
 float32; a block of zeros keeps its scale. The rounds end after 20, or when no scale of the whole
 weight changes by 1e-5 of itself (`_choose_qparams_and_quantize_scale_only_hqq` of torchao 0.18).
 All is done in float32, and the codes are those of the scales before these take their stored type.
+
+A few rows go through all their rounds in cache. A block whose scale does not move is at rest for
+good and is left out: of normal weights in groups of 32, half are after the second round.
 """
 
 import torch
