@@ -75,7 +75,7 @@ def _quantize(
     for slab in slabs(*parts):
         values = slab.load()
         values.mul_(slab.scale.unsqueeze(-1)).add_(slab.zero_point.unsqueeze(-1))
-        slab.store(values, None, None)
+        slab.store(values.round_().clamp_(0, _HIGHEST))
     inverse = 1.0 / factor
     scale.copy_(inverse)
     zero_point.copy_((_MIDDLE - zero).mul_(inverse))

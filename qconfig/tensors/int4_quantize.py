@@ -54,7 +54,8 @@ def quantize_tinygemm(
         values = slab.load()
         low, high = values.amin(-1, keepdim=True), values.amax(-1, keepdim=True)
         factor = (high - low).clamp_(min=_LEAST_RANGE).div_(_HIGHEST)
-        slab.store(values.sub_(low).div_(factor), factor, low + factor * _MIDDLE)
+        # 15 scales reach from the least value to the largest, so that nothing has to be clamped.
+        slab.store(values.sub_(low).div_(factor).round_(), factor, low + factor * _MIDDLE)
     check_finite_results(weight, scale, zero_point)
     return qdata, scale, zero_point
 
@@ -85,7 +86,7 @@ def quantize_with(
         values = slab.load()
         factor = slab.scale.to(values.dtype).unsqueeze(-1)
         low = slab.zero_point.to(values.dtype).unsqueeze(-1) - factor * _MIDDLE
-        slab.store(values.sub_(low).div_(factor), None, None)
+        slab.store(values.sub_(low).div_(factor).round_().clamp_(0, _HIGHEST))
     return qdata
 
 
@@ -105,20 +106,23 @@ class Slab:
         return self._grouped(self._values.copy_(self.weight))
 
     def store(
-        self, values: torch.Tensor, scale: torch.Tensor | None, zero_point: torch.Tensor | None
+        self,
+        codes: torch.Tensor,
+        scale: torch.Tensor | None = None,
+        zero_point: torch.Tensor | None = None,
     ) -> None:
-        """Round values to codes from 0 to 15, and keep scales and zero points (R, G, 1) if given.
+        """Pack codes, and keep scales and zero points if they are given.
 
         Args:
-            values: (R, G, g), in units of a scale, 0 for the least; they are overwritten.
-            scale: scales, or None.
-            zero_point: zero points, or None.
+            codes: (R, G, g), floating point, whole numbers from 0 to 15.
+            scale: (R, G, 1), or None.
+            zero_point: (R, G, 1), or None.
         """
-        self._codes.copy_(values.round_().clamp_(0, _HIGHEST).view(self._codes.shape))
+        self._codes.copy_(codes.view(self._codes.shape))
         pairs = self._codes.view(torch.int16)
         torch.bitwise_right_shift(pairs, 4, out=self._spare)
         # From 0 .. 15 to -8 .. 7 in two's complement is the highest bit, turned over.
-        pairs.bitwise_or_(self._spare).bitwise_xor_(0x88).bitwise_and_(0xFF)
+        pairs.bitwise_or_(self._spare).bitwise_xor_(0x88)
         self.qdata.view(torch.uint8).copy_(pairs)
         if scale is not None and zero_point is not None:
             self.scale.copy_(scale.squeeze(-1))

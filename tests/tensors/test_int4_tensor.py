@@ -2,7 +2,7 @@ import sys
 
 import pytest
 import torch
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, linear
 
 from qconfig.codec.dtypes import DType
 from qconfig.errors import FieldError, LayoutError, UnsupportedOperationError
@@ -116,8 +116,8 @@ def test_activation_scale_follows_the_columns():
     assert isinstance(weight, SupportsActivationScaling)
     assert torch.equal(weight[:, 32:64].act_pre_scale, torch.arange(32.0, 64.0))
     assert torch.equal(weight[:8].act_pre_scale, torch.arange(128.0))
-    with pytest.raises(UnsupportedOperationError, match="act_pre_scale"):
-        weight.t()
+    x = float_weight(3, 128, seed=1)
+    assert torch.equal(x @ weight.t(), linear(x, weight))
 
 
 def test_blocks_longer_than_a_row_are_cut_to_it():
