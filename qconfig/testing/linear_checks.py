@@ -6,9 +6,9 @@ from torch.nn.functional import linear
 from qconfig.testing.subject import (
     Subject,
     equal_packed,
-    expected_linear,
     require,
     require_close,
+    require_linear,
 )
 
 
@@ -18,7 +18,7 @@ def linear_ranks(subject: Subject) -> None:
     for leading in ((), (5,), (2, 3), (2, 1, 3)):
         x = subject.activation(*leading)
         with torch.no_grad():
-            require_close(linear(x, tensor), expected_linear(tensor, x), f"rank {x.dim()}")
+            require_linear(linear(x, tensor), tensor, x, f"rank {x.dim()}")
 
 
 def linear_batches(subject: Subject) -> None:
@@ -27,7 +27,7 @@ def linear_batches(subject: Subject) -> None:
     for rows in (1, 7, 8, 9, 16, 17, 64):
         x = subject.activation(rows)
         with torch.no_grad():
-            require_close(linear(x, tensor), expected_linear(tensor, x), f"batch of {rows}")
+            require_linear(linear(x, tensor), tensor, x, f"batch of {rows}")
 
 
 def linear_bias(subject: Subject) -> None:
@@ -35,7 +35,7 @@ def linear_bias(subject: Subject) -> None:
     tensor, x = subject.build(), subject.activation(3)
     bias = torch.arange(subject.shape[0]).to(x.dtype)
     with torch.no_grad():
-        require_close(linear(x, tensor, bias), expected_linear(tensor, x, bias), "bias")
+        require_linear(linear(x, tensor, bias), tensor, x, "bias", bias)
 
 
 def linear_empty(subject: Subject) -> None:
@@ -76,7 +76,7 @@ def successive_forwards(subject: Subject) -> None:
     with torch.no_grad():
         first = linear(x, tensor)
         for other in (x[0], x.view(2, 3, -1)):
-            require_close(linear(other, tensor), expected_linear(tensor, other), "another rank")
+            require_linear(linear(other, tensor), tensor, other, "another rank")
         require(torch.equal(linear(x, tensor), first), "a second forward gives another result")
     require(equal_packed(tensor, before), "a forward changes the weight")
 

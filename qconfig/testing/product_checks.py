@@ -3,9 +3,9 @@
 from typing import Any
 
 import torch
-from torch.nn.functional import embedding
+from torch.nn.functional import embedding, linear
 
-from qconfig.testing.subject import Subject, equal_packed, expected_linear, require, require_close
+from qconfig.testing.subject import Subject, equal_packed, require, require_close, require_linear
 
 
 def matrix_products(subject: Subject) -> None:
@@ -13,14 +13,10 @@ def matrix_products(subject: Subject) -> None:
     tensor, bias = subject.build(), torch.ones(subject.shape[0], dtype=subject.dtype.to_torch())
     x, batch = subject.activation(5), subject.activation(2, 3)
     with torch.no_grad():
-        products = {
-            "mm": (torch.mm(x, tensor.t()), expected_linear(tensor, x)),
-            "matmul": (torch.matmul(batch, tensor.t()), expected_linear(tensor, batch)),
-            "@ of a vector": (x[0] @ tensor.transpose(0, 1), expected_linear(tensor, x[0])),
-            "addmm": (torch.addmm(bias, x, tensor.t()), expected_linear(tensor, x, bias)),
-        }
-    for name, (found, expected) in products.items():
-        require_close(found, expected, name)
+        require_linear(torch.mm(x, tensor.t()), tensor, x, "mm")
+        require_linear(torch.matmul(batch, tensor.t()), tensor, batch, "matmul")
+        require_linear(x[0] @ tensor.transpose(0, 1), tensor, x[0], "@ of a vector")
+        require_linear(torch.addmm(bias, x, tensor.t()), tensor, x, "addmm", bias)
 
 
 def expert_products(subject: Subject) -> None:
@@ -36,9 +32,8 @@ def expert_products(subject: Subject) -> None:
         product = torch.bmm(x, experts.transpose(1, 2))
         for i in range(3):
             expert = experts[i]
-            expected = expected_linear(expert, x[i])
-            require_close(product[i], expected, f"bmm, expert {i}")
-            require_close(torch.nn.functional.linear(x[i], expert), expected, f"expert {i}")
+            require_linear(product[i], expert, x[i], f"bmm, expert {i}")
+            require_linear(linear(x[i], expert), expert, x[i], f"expert {i}")
 
 
 def embedding_rows(subject: Subject) -> None:

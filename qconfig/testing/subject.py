@@ -159,34 +159,55 @@ def require_close(found: "torch.Tensor", expected: "torch.Tensor", what: str) ->
     The tolerance is relative to the largest expected value: 2**-6 for bfloat16, 2**-9 for float16,
     1e-5 otherwise; that covers another order of summation and one more rounding.
     """
-    import torch
-
     require(found.shape == expected.shape, f"{what}: shape {found.shape}, not {expected.shape}")
     require(found.dtype == expected.dtype, f"{what}: dtype {found.dtype}, not {expected.dtype}")
     if not expected.numel():
         return
-    allowed = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9}.get(expected.dtype, 1e-5)
-    error = (found.double() - expected.double()).abs().max()
-    largest = expected.double().abs().max().clamp(min=1e-30)
-    require(
-        error <= allowed * largest, f"{what}: off by {float(error / largest):.2g} of the largest"
-    )
+    error, most = (found.double() - expected.double()).abs().max(), largest(expected)
+    allowed = _tolerance(expected.dtype) * most
+    require(error <= allowed, f"{what}: off by {float(error / most):.2g} of the largest")
 
 
-def expected_linear(
-    tensor: Any, activation: "torch.Tensor", bias: "torch.Tensor | None" = None
-) -> "torch.Tensor":
-    """Return what `linear` should give, computed in float32 from the dequantized weight.
+def require_linear(
+    found: "torch.Tensor",
+    tensor: Any,
+    activation: "torch.Tensor",
+    what: str,
+    bias: "torch.Tensor | None" = None,
+) -> None:
+    """Raise ConformanceFailure unless a result is what `linear` should give.
 
-    A tensor that quantizes activations or outputs says how in `activation_seen` and `output_seen`,
-    see `qconfig.tensors.matrix.MatrixTensor`.
+    That is computed in float32 from the dequantized weight. A tensor that quantizes activations or
+    outputs says how in `activation_seen` and `output_seen`, see
+    `qconfig.tensors.matrix.MatrixTensor`; a value at the edge of two output codes may take either.
     """
     from torch.nn.functional import linear
 
     seen = getattr(tensor, "activation_seen", _unchanged)(activation).float()
     total = linear(seen, tensor.dequantize().float(), None if bias is None else bias.float())
-    output: torch.Tensor = getattr(tensor, "output_seen", _unchanged)(total)
-    return output.to(activation.dtype)
+    rounded = getattr(tensor, "output_seen", _unchanged)
+    slack = _tolerance(activation.dtype) * largest(total)
+    low, high = rounded(total - slack) - slack, rounded(total + slack) + slack
+    require(found.shape == total.shape, f"{what}: shape {found.shape}, not {total.shape}")
+    require(found.dtype == activation.dtype, f"{what}: dtype {found.dtype}")
+    if total.numel():
+        error = (low - found.float()).maximum(found.float() - high).max() + slack
+        require(
+            error <= slack, f"{what}: off by {float(error / largest(total)):.2g} of the largest"
+        )
+
+
+def largest(values: "torch.Tensor") -> "torch.Tensor":
+    """Return the largest absolute value, float64, at least 1e-30."""
+    import torch
+
+    if not values.numel():
+        return torch.tensor(1e-30, dtype=torch.float64)
+    return values.double().abs().max().clamp(min=1e-30)
+
+
+def _tolerance(dtype: "torch.dtype") -> float:
+    return {DType.BFLOAT16: 2.0**-6, DType.FLOAT16: 2.0**-9}.get(DType.parse(dtype), 1e-5)
 
 
 def _unchanged(value: Any) -> Any:
