@@ -11,6 +11,7 @@ from qconfig.tensors.small_floats import E2M1, SmallFloat, decoded, decoded_pair
 from qconfig.tensors.swizzle import unswizzled
 
 _WHOLE_BYTES = 4 << 20
+_VECTOR = 32  # 2-byte numbers in a vector of AVX-512
 _HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -49,11 +50,14 @@ def values_of(
         kind: type of the codes, or None for one of torch's.
         dtype: bfloat16, float16, float32, or float64.
     """
-    narrow = torch.float32 if dtype == torch.float64 else dtype
-    values = decoded_pairs(qdata, narrow) if kind == E2M1 else decoded(qdata, kind, narrow)
-    blocks = values.view(*factor.shape, values.shape[-1] // max(factor.shape[-1], 1))
-    scaled = blocks.mul_(factor.to(narrow).unsqueeze(-1))
-    return scaled.view(values.shape).to(dtype)
+    blocks = max(factor.shape[-1], 1)
+    block_size = qdata.shape[-1] * (2 if kind == E2M1 else 1) // blocks
+    # Short rows of 2-byte numbers are multiplied one by one; float32 has vectors for 16.
+    direct = dtype == torch.float32 or (dtype.itemsize == 2 and block_size >= _VECTOR)
+    work = dtype if direct else torch.float32
+    values = decoded_pairs(qdata, work) if kind == E2M1 else decoded(qdata, kind, work)
+    values.view(*factor.shape, block_size).mul_(factor.to(work).unsqueeze(-1))
+    return values.to(dtype)
 
 
 def dequantize(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _BIAS = 127
 _MANTISSA = 23
 _EXPONENT_MASK = 0xFF
+# The others keep magnitudes below what would round to more than the largest value.
+_SATURATING = (ScaleCalculationMode.FLOOR, ScaleCalculationMode.EVEN)
 _MANTISSA_MASK = (1 << _MANTISSA) - 1
 
 
@@ -105,15 +107,18 @@ def quantize_mx(
             tiled.mul_(factor.unsqueeze(-1))
             if not checked:
                 values.nan_to_num_()
-            rows_of_codes[rows] = _codes(values, element)
+            if element.small is not None:
+                rows_of_codes[rows] = _small_codes(values, element.small)
+                continue
+            if scaling_mode in _SATURATING:
+                values.clamp_(-element.largest, element.largest)
+            rows_of_codes[rows] = values
     return codes, scale.view(torch.float8_e8m0fnu)
 
 
-def _codes(values: torch.Tensor, element: Element) -> torch.Tensor:
-    if element.small is None:
-        return values.clamp_(-element.largest, element.largest).to(element.dtype)
-    codes = codes_of(values, element.small)
-    return packed(codes) if element.small == E2M1 else codes
+def _small_codes(values: torch.Tensor, kind: SmallFloat) -> torch.Tensor:
+    codes = codes_of(values, kind)
+    return packed(codes) if kind == E2M1 else codes
 
 
 def _exponents(
