@@ -97,7 +97,7 @@ def tensors(weight: torch.Tensor) -> dict[str, tuple[Any, Any]]:
 
     second = per_tensor_scale_of(weight)
     codes, scale = quantize_nvfp4(weight, second)
-    found = {
+    found: dict[str, tuple[Any, Any]] = {
         "NVFP4 weight only": (
             NVFP4Tensor(codes, scale, 16, weight.dtype, per_tensor_scale=second),
             TheirNVFP4.to_nvfp4(weight, per_tensor_scale=second),
