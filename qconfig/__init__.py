@@ -90,9 +90,27 @@ if TYPE_CHECKING:
     from qconfig.configs.choices import Observer
     from qconfig.engine.apply import quantize_
     from qconfig.errors import QconfigError
-    from qconfig.layouts import Int8TensorLayout
-    from qconfig.tensors.base import PackedTensor
-    from qconfig.tensors.int8 import Int8Tensor
+    from qconfig.layouts import (
+        Float8TensorLayout,
+        Int4TensorLayout,
+        Int8TensorLayout,
+        IntxStaticActivationTensorLayout,
+        IntxUnpackedToInt8TensorLayout,
+        MXTensorLayout,
+        NVFP4TensorLayout,
+    )
+    from qconfig.tensors import (
+        Float8Tensor,
+        Int4Tensor,
+        Int8Tensor,
+        IntxStaticActivationTensor,
+        IntxUnpackedToInt8Tensor,
+        MatrixTensor,
+        MXTensor,
+        NVFP4Tensor,
+        PackedTensor,
+        SupportsActivationScaling,
+    )
 
 __all__ = [
     "AWQConfig",
@@ -105,10 +123,14 @@ __all__ = [
     "Float8MMConfig",
     "Float8PackingFormat",
     "Float8StaticActivationFloat8WeightConfig",
+    "Float8Tensor",
+    "Float8TensorLayout",
     "Float8WeightOnlyConfig",
     "FqnToConfig",
     "Int4ChooseQParamsAlgorithm",
     "Int4PackingFormat",
+    "Int4Tensor",
+    "Int4TensorLayout",
     "Int4WeightFakeQuantizeConfig",
     "Int4WeightOnlyConfig",
     "Int8DynamicActivationInt8WeightConfig",
@@ -121,12 +143,21 @@ __all__ = [
     "IntxChooseQParamsAlgorithm",
     "IntxFakeQuantizeConfig",
     "IntxPackingFormat",
+    "IntxStaticActivationTensor",
+    "IntxStaticActivationTensorLayout",
+    "IntxUnpackedToInt8Tensor",
+    "IntxUnpackedToInt8TensorLayout",
     "IntxWeightOnlyConfig",
     "KernelPreference",
     "Layout",
     "MXDynamicActivationMXWeightConfig",
+    "MXTensor",
+    "MXTensorLayout",
     "MappingType",
+    "MatrixTensor",
     "NVFP4DynamicActivationNVFP4WeightConfig",
+    "NVFP4Tensor",
+    "NVFP4TensorLayout",
     "NVFP4WeightOnlyConfig",
     "Observer",
     "PackedTensor",
@@ -143,6 +174,7 @@ __all__ = [
     "Rule",
     "ScaleCalculationMode",
     "SmoothQuantConfig",
+    "SupportsActivationScaling",
     "TensorSpec",
     "ZeroPointDomain",
     "attribute",
@@ -238,9 +270,27 @@ _HOMES = {
     "qconfig.configs.choices": ("Observer",),
     "qconfig.engine.apply": ("quantize_",),
     "qconfig.errors": ("QconfigError",),
-    "qconfig.layouts": ("Int8TensorLayout",),
-    "qconfig.tensors.base": ("PackedTensor",),
-    "qconfig.tensors.int8": ("Int8Tensor",),
+    "qconfig.layouts": (
+        "Float8TensorLayout",
+        "Int4TensorLayout",
+        "Int8TensorLayout",
+        "IntxStaticActivationTensorLayout",
+        "IntxUnpackedToInt8TensorLayout",
+        "MXTensorLayout",
+        "NVFP4TensorLayout",
+    ),
+    "qconfig.tensors": (
+        "Float8Tensor",
+        "Int4Tensor",
+        "Int8Tensor",
+        "IntxStaticActivationTensor",
+        "IntxUnpackedToInt8Tensor",
+        "MXTensor",
+        "MatrixTensor",
+        "NVFP4Tensor",
+        "PackedTensor",
+        "SupportsActivationScaling",
+    ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

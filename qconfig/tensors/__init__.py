@@ -3,11 +3,25 @@
 from qconfig.tensors.activation_scaling import SupportsActivationScaling
 from qconfig.tensors.base import PackedTensor
 from qconfig.tensors.classes import check_values, tensor_class_of
+from qconfig.tensors.float8 import Float8Tensor
+from qconfig.tensors.int4 import Int4Tensor
 from qconfig.tensors.int8 import Int8Tensor
+from qconfig.tensors.intx import IntxUnpackedToInt8Tensor
+from qconfig.tensors.intx_static import IntxStaticActivationTensor
+from qconfig.tensors.matrix import MatrixTensor
+from qconfig.tensors.mx import MXTensor
+from qconfig.tensors.nvfp4 import NVFP4Tensor
 from qconfig.versioning.modules import import_modules
 
 __all__ = [
+    "Float8Tensor",
+    "Int4Tensor",
     "Int8Tensor",
+    "IntxStaticActivationTensor",
+    "IntxUnpackedToInt8Tensor",
+    "MXTensor",
+    "MatrixTensor",
+    "NVFP4Tensor",
     "PackedTensor",
     "SupportsActivationScaling",
     "check_values",
