@@ -153,7 +153,7 @@ def _check_packed(layout: Any) -> None:
     ]
     if not any(halved):
         raise LayoutError(
-            "qdata does not hold the codes of this shape, two a byte",
+            "qdata has a wrong size for shape, two codes a byte",
             pointer="/qdata",
             found=packed,
             expected=f"shape {tuple(shape)} with one dimension halved",

@@ -6,6 +6,7 @@ from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
+from qconfig.configs.supported import check_supported
 from qconfig.errors import LayoutError
 from qconfig.layouts.blocks import check_scale, scale_shape
 from qconfig.layouts.int8 import check_dtype
@@ -85,13 +86,7 @@ def check_int4(layout: Any) -> None:
             found=tuple(factor.shape),
             expected=f"(..., {layout.shape[-1]})",
         )
-    if layout.activation_dtype not in ACTIVATION_DTYPES:
-        raise LayoutError(
-            "activation_dtype is no type of activations",
-            pointer="/activation_dtype",
-            found=layout.activation_dtype.value,
-            expected=" or ".join(ACTIVATION_DTYPES),
-        )
+    check_supported(layout.activation_dtype, "activation_dtype", ACTIVATION_DTYPES)
 
 
 def clipped(block_size: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -116,12 +111,12 @@ def packed_dimension(packed: tuple[int, ...], shape: tuple[int, ...]) -> int:
     Raises:
         LayoutError: not one dimension is twice as large, and the others equal.
     """
-    dims = range(len(shape)) if len(packed) == len(shape) else range(0)
-    for dim in reversed(dims):
-        if (*packed[:dim], 2 * packed[dim], *packed[dim + 1 :]) == tuple(shape):
-            return dim
+    if len(packed) == len(shape):
+        for dim in reversed(range(len(shape))):
+            if (*packed[:dim], 2 * packed[dim], *packed[dim + 1 :]) == shape:
+                return dim
     raise LayoutError(
-        "qdata does not hold the codes of this shape, two a byte",
+        "qdata has a wrong size for shape, two codes a byte",
         pointer="/qdata",
         found=packed,
         expected=f"shape {tuple(shape)} with one dimension halved",

@@ -68,8 +68,7 @@ class Int4Tensor(MatrixTensor):
             dtype: floating-point type of the result; by default the one this tensor shows.
         """
         target = dtype or self.shown_dtype
-        packed = packed_dimension(tuple(self.qdata.shape), tuple(self.shape))
-        last = self.dim() - 1
+        packed, last = self._packed_dimension(), self.qdata.dim() - 1
         qdata = self.qdata.transpose(packed, last)
         scale, zero = (
             t.transpose(-1, -2).transpose(packed, last) for t in (self.scale, self.zero_point)
@@ -79,13 +78,17 @@ class Int4Tensor(MatrixTensor):
     def linear(self, activation: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """Return `activation @ self.T + bias`; see `MatrixTensor.linear`."""
         seen = self.activation_seen(activation)
-        packed = packed_dimension(tuple(self.qdata.shape), tuple(self.shape))
-        if packed == self.dim() - 1:
+        if self._packed_dimension() == 1:
             result = int4_linear(seen, self.qdata, self.scale.t(), self.zero_point.t())
         else:
             result = int4_linear(seen, self.qdata.t(), self.scale, self.zero_point, transpose=True)
-        result = result.to(activation.dtype)
+        if result.dtype != activation.dtype:
+            result = result.to(activation.dtype)
         return result if bias is None else result + bias
+
+    def _packed_dimension(self) -> int:
+        # torch's own `shape` of a subclass takes a detour of microseconds.
+        return packed_dimension(self.qdata.shape, self.__dict__["shape"])
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return the activation scaled and, for float8, quantized row by row and back in float32.
@@ -111,7 +114,7 @@ class Int4Tensor(MatrixTensor):
     ) -> Any:
         """Return the whole tensor that FSDP2 gathered, into `out` if that is given."""
         for gathered in all_gather_outputs:
-            int4_prepack.refilled(gathered.untyped_storage())
+            int4_prepack.refilled(gathered)
         return super().fsdp_post_all_gather(all_gather_outputs, metadata, param_dtype, out=out)
 
     @classmethod

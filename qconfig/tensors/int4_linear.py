@@ -96,7 +96,9 @@ def _product(
 ) -> torch.Tensor:
     rows, columns = qdata.shape[0], 2 * qdata.shape[1]
     inputs, features = (rows, columns) if transpose else (columns, rows)
-    flat = activation.reshape(activation.numel() // inputs if inputs else 0, inputs)
+    flat = activation
+    if flat.dim() != 2:
+        flat = activation.reshape(activation.numel() // inputs if inputs else 0, inputs)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros((*activation.shape[:-1], features))
     result = None if transpose else _by_kernel(flat, qdata, scale, zero_point)
@@ -104,7 +106,7 @@ def _product(
         kind = _product_type(flat)
         by_rows = _sum_of_rows if transpose else _by_rows
         result = by_rows(flat.to(kind).contiguous(), qdata, scale, zero_point).to(flat.dtype)
-    return result.view(*activation.shape[:-1], features)
+    return result if flat is activation else result.view(*activation.shape[:-1], features)
 
 
 def _by_kernel(

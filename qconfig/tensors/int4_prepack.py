@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from attrs import frozen
-from torch.utils.weak import WeakIdKeyDictionary
+from attrs import define, frozen
 
 Convert = Callable[[torch.Tensor], torch.Tensor]
 GROUP_SIZES = (32, 64, 128, 256)
@@ -48,12 +47,21 @@ class _Entry:
 
     def is_of(self, state: tuple[Any, ...], tensors: Iterable[torch.Tensor]) -> bool:
         # A new tensor may lie where a freed one lay, so the storages have to be the same objects.
-        same = (r() is t.untyped_storage() for r, t in zip(self.storages, tensors, strict=True))
-        return self.state == state and all(same)
+        if self.state != state:
+            return False
+        return all(r() is t.untyped_storage() for r, t in zip(self.storages, tensors, strict=True))
 
 
-# By the storage of the codes: an entry for each view of it that was used, or None.
-_entries: Any = WeakIdKeyDictionary()
+@define
+class _Storage:
+    reference: "weakref.ref[Any]"
+    views: dict[tuple[Any, ...], _Entry]
+    refilled: bool = False
+
+
+# By the address of the storage object of the codes; an entry for each view that was used.
+_storages: dict[int, _Storage] = {}
+_HAS_KERNEL = hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu")
 
 
 def prepacked(
@@ -85,42 +93,52 @@ def kept(
         convert: makes the kernel's codes of `qdata`, no more bytes than those.
     """
     tensors = (qdata, scale, zero_point)
-    if any(t.is_inference() for t in tensors):
+    if qdata.is_inference() or scale.is_inference() or zero_point.is_inference():
         return None
-    views = _entries.setdefault(qdata.untyped_storage(), {})
-    if views is None:
+    storage = _storage_of(qdata)
+    if storage.refilled:
         return None
-    place = (qdata.data_ptr(), tuple(qdata.shape), qdata.stride())
+    place = (qdata.data_ptr(), qdata.shape, qdata.stride())
     state = tuple((t.data_ptr(), t.stride(), t.dtype, t._version) for t in tensors)  # noqa: SLF001
-    entry: _Entry | None = views.pop(place, None)
+    entry = storage.views.get(place)
     if entry is None or not entry.is_of(state, tensors):
-        taken = sum(e.form.codes.nbytes for e in views.values() if e.form is not None)
+        storage.views.pop(place, None)
+        taken = sum(e.form.codes.nbytes for e in storage.views.values() if e.form is not None)
         form = None
         if taken + qdata.nbytes <= qdata.untyped_storage().nbytes():
             form = _converted(qdata, scale, zero_point, convert)
         entry = _Entry(state, tuple(weakref.ref(t.untyped_storage()) for t in tensors), form)
-    views[place] = entry
+        storage.views[place] = entry
     return entry.form
+
+
+def _storage_of(qdata: torch.Tensor) -> _Storage:
+    key = qdata.untyped_storage()
+    known = _storages.get(id(key))
+    if known is None or known.reference() is not key:
+        number = id(key)
+        known = _Storage(weakref.ref(key, lambda _: _storages.pop(number, None)), {})
+        _storages[number] = known
+    return known
 
 
 def forget(qdata: torch.Tensor) -> None:
     """Drop what is kept of some codes: they, or what belongs to them, changed uncounted."""
-    if _entries.get(qdata.untyped_storage()) is not None:
-        del _entries[qdata.untyped_storage()]
+    _storage_of(qdata).views.clear()
 
 
-def refilled(storage: torch.UntypedStorage) -> None:
+def refilled(tensor: torch.Tensor) -> None:
     """Keep nothing for a storage that is filled again and again behind torch's back."""
-    _entries[storage] = None
+    _storage_of(tensor).refilled = True
 
 
 def kernel_serves(qdata: torch.Tensor, scale: torch.Tensor) -> bool:
     """Return whether the kernel serves a shape: 16 divides N, and groups of 32, 64, 128 or 256."""
     rows, half = qdata.shape
     groups = scale.shape[1]
-    if not hasattr(torch.ops.aten, "_weight_int4pack_mm_for_cpu"):
+    if not _HAS_KERNEL or not rows or not groups or rows % _ROWS:
         return False
-    return bool(rows and groups) and rows % _ROWS == 0 and 2 * half // groups in GROUP_SIZES
+    return 2 * half // groups in GROUP_SIZES
 
 
 def _converted(

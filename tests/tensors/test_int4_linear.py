@@ -1,6 +1,7 @@
 import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -115,12 +116,12 @@ def test_kernels_form_is_made_once_and_dropped_with_the_weight():
     weight = packed_int4(dtype=torch.bfloat16)
     form = prepacked(*fields(weight))
     assert prepacked(*fields(weight)) is form
-    storage = weight.qdata.untyped_storage()
-    assert storage in int4_prepack._entries
-    before = len(int4_prepack._entries)
-    del weight, storage
+    dropped = weakref.ref(form)
+    before = len(int4_prepack._storages)
+    del weight, form
     gc.collect()
-    assert len(int4_prepack._entries) == before - 1
+    assert len(int4_prepack._storages) == before - 1
+    assert dropped() is None
 
 
 @needs_kernel
@@ -184,7 +185,7 @@ def test_nothing_is_kept_where_changes_are_not_counted():
         born = packed_int4(dtype=torch.bfloat16)
         assert prepacked(*fields(born)) is None
     weight = packed_int4(dtype=torch.bfloat16)
-    refilled(weight.qdata.untyped_storage())
+    refilled(weight.qdata)
     assert prepacked(*fields(weight)) is None
 
 

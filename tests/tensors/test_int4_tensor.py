@@ -132,8 +132,8 @@ def test_blocks_longer_than_a_row_are_cut_to_it():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"shape": (32, 128)}, "qdata does not hold the codes of this shape, two a byte"),
-        ({"shape": (32, 64, 1)}, "qdata does not hold the codes of this shape, two a byte"),
+        ({"shape": (32, 128)}, "qdata has a wrong size for shape, two codes a byte"),
+        ({"shape": (32, 64, 1)}, "qdata has a wrong size for shape, two codes a byte"),
         ({"block_size": (1, 16)}, "scale has a wrong shape for its blocks"),
         ({"block_size": (1, 24)}, "block_size does not tile the tensor"),
         ({"block_size": (32,)}, "block_size is out of range"),
@@ -142,7 +142,7 @@ def test_blocks_longer_than_a_row_are_cut_to_it():
         ({"zero_point": torch.ones(2, 32, dtype=torch.int8)}, "zero_point has a wrong dtype"),
         ({"qdata": torch.zeros(32, 32, dtype=torch.uint8)}, "qdata has a wrong dtype"),
         ({"act_pre_scale": torch.ones(63)}, "act_pre_scale has a wrong size for K"),
-        ({"activation_dtype": "int8"}, "activation_dtype is no type of activations"),
+        ({"activation_dtype": "int8"}, "activation_dtype is not supported"),
         ({"dtype": "int8"}, "dtype is not a floating-point type"),
     ],
 )
