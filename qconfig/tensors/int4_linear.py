@@ -5,9 +5,17 @@ runs, by the batch at hand. A graph is therefore compiled once for all batch siz
 shape.
 
 bfloat16 activations of few rows take torch's packed kernel, which wants a form of its own, see
-`int4_prepack`; for float32 and float16 that kernel has no vector code in torch 2.13, and multiplies
-each row by itself. Everything else is multiplied with values made of a few rows of codes at a time,
-in a buffer that stays in cache.
+`int4_prepack`; for float32 and float16 that kernel has no vector code in torch 2.13. Everything
+else is multiplied with values made of a few rows of codes at a time, in a buffer that stays in
+cache. Measured on 2 cores of a Zen 4 EPYC with torch 2.13, weight 4096 x 4096, groups of 32,
+milliseconds:
+
+|                         | M=1  | 16  | 32  | 64 | 128 | 256 |
+|-------------------------|------|-----|-----|----|-----|-----|
+| bfloat16 packed kernel  | 0.5  | 3.3 | 6.5 | 13 | 25  | 50  |
+| bfloat16 rows of values |      |     |     | 13 | 18  | 29  |
+| float32 packed kernel   | 14   |     |     |    |     |     |
+| float32 rows of values  | 7.7  | 11  | 13  | 18 | 27  | 48  |
 """
 
 from typing import Any
