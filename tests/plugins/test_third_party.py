@@ -119,7 +119,7 @@ def test_old_checkpoint_is_upgraded(session):
 
 
 def test_family_conforms(session):
-    """The conformance kit finds nothing wrong with a tensor that adds only `linear`."""
+    """The conformance kit finds nothing wrong with a tensor that says what its values are."""
     assert session["failed_checks"] == []
 
 

@@ -24,7 +24,7 @@ class SketchLayoutV1(Layout):
 class SketchLayout(Layout):
     """Int8 codes with one scale that keeps its dimensions."""
 
-    qdata: TensorValue = tensor("Codes.", "int8", "N K")
+    qdata: TensorValue = tensor("Codes.", "int8", "*B N K")
     scale: TensorValue = tensor("The scale.", "float32", "1 1")
     dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
 

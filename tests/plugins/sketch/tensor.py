@@ -1,25 +1,25 @@
-"""`SketchTensor`: linear, and whatever its base gives."""
+"""`SketchTensor`: what its values are; all else comes from its base."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 
-from qconfig import PackedTensor
+from qconfig import MatrixTensor
+from qconfig.tensors.geometry import Follows
 
 from .layouts import SketchLayout
 
 
-class SketchTensor(PackedTensor):
+class SketchTensor(MatrixTensor):
     """Values are `qdata * scale`."""
 
     layout_class: ClassVar[type] = SketchLayout
+    follows: ClassVar[Mapping[str, Follows]] = {
+        "qdata": Follows.SAME,
+        "scale": Follows.NOTHING,
+    }
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the values as an ordinary tensor."""
         return (self.qdata * self.scale).to(dtype or self.dtype)
-
-
-@SketchTensor.operators.implements_torch(torch.nn.functional.linear)
-def linear(activation: Any, weight: Any, bias: Any = None) -> torch.Tensor:
-    """Return `activation @ weight.T + bias`."""
-    return torch.nn.functional.linear(activation, weight.dequantize(), bias)
