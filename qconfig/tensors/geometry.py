@@ -95,11 +95,11 @@ def present_fields(weight: "MatrixTensor") -> list[Field]:
 
 def flipped_field(weight: "MatrixTensor") -> str | None:
     """Return the name of a vector whose tensor is turned the wrong way for a product, or None."""
+    state = weight.__dict__
     for name, follows in weight.follows.items():
-        tensor = weight.__dict__[name]
-        if tensor is None or follows not in _VECTORS:
+        if follows not in _VECTORS or state[name] is None:
             continue
-        if Field(name, tensor, follows, is_payload=False).is_flipped:
+        if Field(name, state[name], follows, is_payload=False).is_flipped:
             return name
     return None
 

@@ -35,8 +35,8 @@ def linear(
         UnsupportedOperationError: something else than the weight is packed.
         UsageError: shapes do not fit, or the activation is not floating point.
     """
-    packed = next(t for t in (weight, input, bias) if is_packed(t))
-    if packed is not weight or is_packed(input) or is_packed(bias):
+    if not is_packed(weight) or is_packed(input) or is_packed(bias):
+        packed = next(t for t in (weight, input, bias) if is_packed(t))
         raise unsupported(type(packed), "linear", "only its weight may be packed")
     return times_transposed(input, weight, bias, "linear")
 
@@ -50,7 +50,7 @@ def times_transposed(
         UsageError: shapes do not fit, or the activation is not floating point.
         UnsupportedOperationError: the weight carries scales for its other dimension.
     """
-    shape = weight.shape
+    shape = weight.logical_shape
     if len(shape) != 2 or not activation.dim() or activation.shape[-1] != shape[1]:
         raise UsageError(
             f"{name}: shapes of activation and weight do not fit",
@@ -74,7 +74,7 @@ def _autocast(
     activation: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     device = activation.device.type
-    if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+    if device == "meta" or not torch.is_autocast_enabled(device):
         return activation, bias
     dtype = torch.get_autocast_dtype(device)
     return activation.to(dtype), None if bias is None else bias.to(dtype)
