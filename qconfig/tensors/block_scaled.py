@@ -1,5 +1,5 @@
 """Values of codes with a scale for each block of a row, and the product with such weights."""
-# ruff: noqa: SLF001, PLR0917 (underscored operators of torch; what a block needs)
+# ruff: noqa: PLR0917 (what a block needs)
 
 from collections.abc import Iterator
 
@@ -7,12 +7,12 @@ import torch
 
 from qconfig.layouts.block_scaled import block_dimension
 from qconfig.tensors.blockwise import rows_per_buffer
+from qconfig.tensors.float_product import times_transposed
 from qconfig.tensors.small_floats import E2M1, SmallFloat, decoded, decoded_pairs
 from qconfig.tensors.swizzle import unswizzled
 
 _WHOLE_BYTES = 4 << 20
 _VECTOR = 32  # 2-byte numbers in a vector of AVX-512
-_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def rows_of_blocks(
@@ -140,15 +140,6 @@ def product(
         values = values_of(codes[part], factor[part], kind, flat.dtype)
         result[:, part] = times_transposed(flat, values)
     return result
-
-
-def times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    """Return `flat @ part.T` in torch's own threads."""
-    if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
-        # mm would go to MKL, whose threads wait for torch's, which have just filled `part`.
-        found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
-        return found
-    return torch.mm(flat, part.t())
 
 
 def _slabs(rows: int, columns: int) -> Iterator[slice]:

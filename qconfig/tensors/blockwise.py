@@ -123,3 +123,9 @@ def _rows_of(scale: torch.Tensor, start: int, stop: int, rows: int) -> torch.Ten
     if scale.shape[0] == rows:
         return scale[start:stop]
     return scale[torch.arange(start, stop) // (rows // scale.shape[0])]
+
+
+def per_row(scale: torch.Tensor, rows: int) -> torch.Tensor:
+    """Return one entry for each of `rows` rows, of a scale that has one for each or for several."""
+    flat = scale.reshape(-1)
+    return flat if flat.shape[0] == rows else flat.repeat_interleave(rows // flat.shape[0])

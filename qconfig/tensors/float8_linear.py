@@ -20,16 +20,17 @@ from typing import Any
 
 import torch
 
-from qconfig.tensors.blockwise import row_buffer
+from qconfig.tensors.blockwise import per_row, row_buffer
 from qconfig.tensors.float8_activation import Format, quantize_rows
 from qconfig.tensors.float8_codes import RowWriter, code_step, dequantize_whole, write_codes
+from qconfig.tensors.float_product import times_transposed
+from qconfig.tensors.linear_calls import needs_operator, rows_of
 
 _WIDE_ROWS = 8
 _LARGE_BATCH = 128
 _PIECES_OF_LARGE_BATCHES = 8
 _SCALED_MM_CAPABILITY = (8, 9)
 _SCALED_MM_MULTIPLE = 16
-_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def float8_linear(
@@ -52,8 +53,7 @@ def float8_linear(
         (..., N) in the activation's type; differentiable with respect to the activation, with the
         rounding of its quantization left out.
     """
-    plain = type(activation) is torch.Tensor and type(qdata) is torch.Tensor
-    if plain and not (torch.compiler.is_compiling() or activation.requires_grad):
+    if not needs_operator(activation, qdata):
         return _product(activation, qdata, scale, form, act_scale)
     how = () if form is None else (form.dtype, form.group, *form.bounds)
     result: torch.Tensor = _operator(activation, qdata, scale, act_scale, *how)
@@ -109,7 +109,7 @@ def _product(
     act_scale: torch.Tensor | None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape
-    flat = activation.reshape(activation.numel() // columns if columns else 0, columns)
+    flat = rows_of(activation, columns)
     shape = (*activation.shape[:-1], rows)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros(shape)
@@ -156,7 +156,7 @@ def _times_weight(
     if is_bare or left_scale is not None:
         result = result.to(torch.promote_types(result.dtype, torch.float32))
     if is_bare:
-        result.mul_(_per_row(scale, qdata.shape[0]) * step)
+        result.mul_(per_row(scale, qdata.shape[0]).to(torch.float32) * step)
     return result if left_scale is None else result.mul_(left_scale)
 
 
@@ -172,22 +172,8 @@ def _by_rows(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor | None
         part = buffer[: min(step, rows - i)]
         for j in range(0, part.shape[0], writer.step):
             writer.write(part[j : j + writer.step], i + j)
-        result[:, i : i + step] = _times_transposed(flat, part)
+        result[:, i : i + step] = times_transposed(flat, part)
     return result
-
-
-def _times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    if _HAS_ONEDNN and flat.dtype == torch.float32:
-        # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
-        # spin; oneDNN computes in torch's own threads.
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
-        return product
-    return torch.mm(flat, part.t())
-
-
-def _per_row(scale: torch.Tensor, rows: int) -> torch.Tensor:
-    flat = scale.reshape(-1).to(torch.float32)
-    return flat.repeat_interleave(rows // flat.shape[0])
 
 
 def _scaled_mm_serves(

@@ -22,13 +22,13 @@ from typing import Any
 
 import torch
 
+from qconfig.tensors.float_product import product_type, times_transposed
 from qconfig.tensors.int4_codes import value_slabs
 from qconfig.tensors.int4_cuda import cuda_product, cuda_serves
 from qconfig.tensors.int4_prepack import prepacked
+from qconfig.tensors.linear_calls import needs_operator, rows_of
 
 _PACKED_KERNEL_ROWS = 32
-_FLOAT32_ROWS = 4
-_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def int4_linear(
@@ -52,8 +52,7 @@ def int4_linear(
         (..., N), or (..., K) if `transpose`, in the activation's type; differentiable with respect
         to the activation.
     """
-    plain = type(activation) is torch.Tensor and type(qdata) is torch.Tensor
-    if plain and not (torch.compiler.is_compiling() or activation.requires_grad):
+    if not needs_operator(activation, qdata):
         return _product(activation, qdata, scale, zero_point, transpose)
     result: torch.Tensor = _operator(activation, qdata, scale, zero_point, transpose)
     return result
@@ -104,14 +103,12 @@ def _product(
 ) -> torch.Tensor:
     rows, columns = qdata.shape[0], 2 * qdata.shape[1]
     inputs, features = (rows, columns) if transpose else (columns, rows)
-    flat = activation
-    if flat.dim() != 2:
-        flat = activation.reshape(activation.numel() // inputs if inputs else 0, inputs)
+    flat = rows_of(activation, inputs)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros((*activation.shape[:-1], features))
     result = None if transpose else _by_kernel(flat, qdata, scale, zero_point)
     if result is None:
-        kind = _product_type(flat)
+        kind = product_type(flat)
         by_rows = _sum_of_rows if transpose else _by_rows
         result = by_rows(flat.to(kind).contiguous(), qdata, scale, zero_point).to(flat.dtype)
     return result if flat is activation else result.view(*activation.shape[:-1], features)
@@ -137,21 +134,12 @@ def _by_kernel(
     return result
 
 
-def _product_type(flat: torch.Tensor) -> torch.dtype:
-    # On CPUs products of float16 are slow, and those of bfloat16 with few rows.
-    if flat.device.type != "cpu" or flat.dtype not in {torch.bfloat16, torch.float16}:
-        return flat.dtype
-    if flat.dtype == torch.float16 or flat.shape[0] <= _FLOAT32_ROWS:
-        return torch.float32
-    return flat.dtype
-
-
 def _by_rows(
     flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
 ) -> torch.Tensor:
     result = flat.new_empty((flat.shape[0], qdata.shape[0]))
     for rows, values in value_slabs(qdata, scale, zero_point, flat.dtype):
-        result[:, rows] = _times_transposed(flat, values)
+        result[:, rows] = times_transposed(flat, values)
     return result
 
 
@@ -166,14 +154,3 @@ def _sum_of_rows(
         else:
             result += torch.mm(flat[:, rows], values)
     return result
-
-
-def _times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
-        # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
-        # spin; oneDNN computes in torch's own threads.
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(  # noqa: SLF001
-            flat, part, None, "none", [], ""
-        )
-        return product
-    return torch.mm(flat, part.t())

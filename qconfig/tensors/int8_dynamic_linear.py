@@ -18,13 +18,15 @@ from typing import Any
 
 import torch
 
+from qconfig.tensors.blockwise import per_row
 from qconfig.tensors.int8_activation import (
     dequantize_activation,
     dynamic_qparams,
     quantize_activation,
 )
-from qconfig.tensors.int8_linear import int8_linear, per_row
+from qconfig.tensors.int8_linear import int8_linear
 from qconfig.tensors.int8_matmul import shifted_product
+from qconfig.tensors.linear_calls import needs_operator
 
 _LONGEST_IN_INT32 = ((1 << 31) - 1) // 255**2
 _SLAB_ELEMENTS = 1 << 20
@@ -59,10 +61,9 @@ def int8_dynamic_linear(  # noqa: PLR0917
     Returns:
         (..., N); differentiable with respect to the activation.
     """
-    plain = type(activation) is torch.Tensor and type(qdata) is torch.Tensor
-    function: Callable[..., torch.Tensor] = _operator
-    if plain and not (torch.compiler.is_compiling() or activation.requires_grad):
-        function = _product
+    function: Callable[..., torch.Tensor] = _product
+    if needs_operator(activation, qdata):
+        function = _operator
     return function(
         activation,
         qdata,

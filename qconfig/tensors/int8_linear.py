@@ -40,11 +40,12 @@ from typing import Any
 
 import torch
 
-from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
+from qconfig.tensors.blockwise import per_row, row_buffer, rows_per_buffer, write_rows
+from qconfig.tensors.float_product import times_transposed
+from qconfig.tensors.linear_calls import needs_operator, rows_of
 
 _PACKED_KERNEL_ROWS = 8
 KERNEL_ALIGNMENT = 32
-_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 def int8_linear(
@@ -64,8 +65,7 @@ def int8_linear(
     Returns:
         (..., N) in the activations' type; differentiable with respect to the activation.
     """
-    plain = type(activation) is torch.Tensor and type(qdata) is torch.Tensor
-    if plain and not (torch.compiler.is_compiling() or activation.requires_grad):
+    if not needs_operator(activation, qdata):
         return _product(activation, qdata, scale, zero_point)
     result: torch.Tensor = _operator(activation, qdata, scale, zero_point)
     return result
@@ -111,10 +111,7 @@ def _product(
     zero_point: torch.Tensor | None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape
-    if activation.dim() == 2:
-        flat = activation
-    else:
-        flat = activation.reshape(activation.numel() // columns if columns else 0, columns)
+    flat = rows_of(activation, columns)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros((*activation.shape[:-1], rows))
     if zero_point is not None or scale.shape[1] != 1 or flat.dtype == torch.float16:
@@ -183,22 +180,6 @@ def _by_rows(
             write_rows(part, qdata, scale, zero_point, start, work)
         result[:, start:stop] = times_transposed(flat, part)
     return result
-
-
-def times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    """Return `flat @ part.T` for matrices of one floating-point type."""
-    if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
-        # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
-        # spin; oneDNN computes in torch's own threads.
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
-        return product
-    return torch.mm(flat, part.t())
-
-
-def per_row(scale: torch.Tensor, rows: int) -> torch.Tensor:
-    """Return one entry for each of `rows` rows, of a scale that has one for each or for several."""
-    flat = scale.reshape(-1)
-    return flat if flat.shape[0] == rows else flat.repeat_interleave(rows // flat.shape[0])
 
 
 def _times(result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:

@@ -35,7 +35,7 @@ import torch
 from torch.nn import functional
 
 from qconfig.tensors.blockwise import rows_per_buffer
-from qconfig.tensors.int8_linear import times_transposed
+from qconfig.tensors.float_product import times_transposed
 
 _EXACT_COLUMNS = 1024
 _LONGEST_PIECE = 1 << 16  # 255 * 128 * 65536 is less than 2**31

@@ -9,7 +9,6 @@ float32.
 A quantized activation enters as whole numbers `q - zero_point`, at most 255 and so exact in every
 type, and its scale is a factor of the result; torchao 0.18 rounds the activation's values instead.
 """
-# ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
 from typing import Any
 
@@ -18,10 +17,10 @@ import torch
 from qconfig.configs.choices import MappingType
 from qconfig.layouts.intx import ActivationQuantization
 from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
+from qconfig.tensors.float_product import product_type, times_transposed
 from qconfig.tensors.intx_quantize import choose_and_write
+from qconfig.tensors.linear_calls import needs_operator, rows_of
 
-_FLOAT32_ROWS = 4
-_HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 _MAPPINGS = {
     ActivationQuantization.INT8_ASYM_PER_TOKEN.value: MappingType.ASYMMETRIC,
     ActivationQuantization.INT8_SYM_PER_TOKEN.value: MappingType.SYMMETRIC,
@@ -48,8 +47,7 @@ def intx_linear(
         (..., N) in the activation's type; differentiable with respect to the activation, straight
         through its quantization.
     """
-    plain = type(activation) is torch.Tensor and type(qdata) is torch.Tensor
-    if plain and not (torch.compiler.is_compiling() or activation.requires_grad):
+    if not needs_operator(activation, qdata):
         return _product(activation, qdata, scale, zero_point, activation_quantization)
     result: torch.Tensor = _operator(activation, qdata, scale, zero_point, activation_quantization)
     return result
@@ -124,25 +122,17 @@ def _product(
     activation_quantization: str | None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape
-    flat = activation.reshape(activation.numel() // columns if columns else 0, columns)
+    flat = rows_of(activation, columns)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros((*activation.shape[:-1], rows))
     factor = None
     if activation_quantization is not None:
         flat, factor = quantize_tokens(flat, activation_quantization)
-    kind = _product_type(flat)
+    kind = product_type(flat)
     result = _by_rows(flat.to(kind).contiguous(), qdata, scale, zero_point)
     if factor is not None:
         result = result.mul_(factor) if result.dtype == kind else result * factor
     return result.to(activation.dtype).view(*activation.shape[:-1], rows)
-
-
-def _product_type(flat: torch.Tensor) -> torch.dtype:
-    if flat.device.type != "cpu" or flat.dtype not in {torch.bfloat16, torch.float16}:
-        return flat.dtype
-    if flat.dtype == torch.float16 or flat.shape[0] <= _FLOAT32_ROWS:
-        return torch.float32
-    return flat.dtype
 
 
 def _by_rows(
@@ -161,14 +151,5 @@ def _by_rows(
         stop = min(start + step, rows)
         part = buffer[: stop - start]
         write_rows(part, qdata, scale, zero_point, start, work)
-        result[:, start:stop] = _times_transposed(flat, part)
+        result[:, start:stop] = times_transposed(flat, part)
     return result
-
-
-def _times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
-        # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
-        # spin; oneDNN computes in torch's own threads.
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
-        return product
-    return torch.mm(flat, part.t())

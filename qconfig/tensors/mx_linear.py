@@ -14,6 +14,7 @@ from qconfig.configs.choices import ScaleCalculationMode
 from qconfig.layouts.mx import MXElementType
 from qconfig.tensors.block_scaled import product, rows_of_blocks, values_of
 from qconfig.tensors.block_scaled_device import mx_on_device
+from qconfig.tensors.linear_calls import rows_of
 from qconfig.tensors.mx_quantize import ELEMENTS, quantize_mx
 
 
@@ -47,7 +48,7 @@ def mx_linear(
         rounding of its quantization left out.
     """
     columns = activation.shape[-1]
-    flat = activation.reshape(activation.numel() // columns if columns else 0, columns)
+    flat = rows_of(activation, columns)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros((*activation.shape[:-1], rows))
     element = MXElementType(elem_dtype)

@@ -13,6 +13,7 @@ import torch
 from qconfig.layouts.nvfp4 import BLOCK
 from qconfig.tensors.block_scaled import product, rows_of_blocks, values_of
 from qconfig.tensors.block_scaled_device import nvfp4_on_device
+from qconfig.tensors.linear_calls import rows_of
 from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
 from qconfig.tensors.small_floats import E2M1
 
@@ -47,7 +48,7 @@ def nvfp4_linear(
         rounding of its quantization left out.
     """
     columns = activation.shape[-1]
-    flat = activation.reshape(activation.numel() // columns if columns else 0, columns)
+    flat = rows_of(activation, columns)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros((*activation.shape[:-1], rows))
     # float16 cannot hold sums of codes times scales.
