@@ -13,8 +13,8 @@ from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.engine.chosen import chosen_config
 from qconfig.engine.calibrated import build_calibrated, check_calibrated, with_calibration_notes
+from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import named_targets

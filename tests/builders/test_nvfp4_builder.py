@@ -82,8 +82,10 @@ def test_a_step_takes_the_activations_scale_from_a_calibration(step: Quantizatio
 @pytest.mark.parametrize("calibration", [None, LayerCalibration()], ids=["none", "empty"])
 def test_a_step_without_a_calibration_is_an_error(calibration: LayerCalibration | None) -> None:
     """What is missing is named."""
+    builder = builder_of(STATIC)
+    assert isinstance(builder, CalibratedBuilder)
     with pytest.raises(BuildError, match="needs a calibration") as caught:
-        builder_of(STATIC).build(STATIC, _weight(8, 64), calibration)
+        builder.build(STATIC, _weight(8, 64), calibration)
     assert "act_absmax" in str(caught.value)
 
 

@@ -10,6 +10,7 @@ from qconfig.configs.nvfp4 import NVFP4DynamicActivationNVFP4WeightConfig, NVFP4
 from qconfig.tensors.nvfp4 import NVFP4Tensor
 from qconfig.tensors.small_floats import E2M1, decoded_pairs
 from qconfig.tensors.swizzle import unswizzled
+from qconfig.versioning import Config
 from tests.checkpoints.builders import checkpoint_of
 from tests.compatibility.fp4_samples import layouts
 from tests.torchao_files import Sample, samples
@@ -83,7 +84,9 @@ def test_our_builder_gives_the_codes_of_torchao_0_18(sample: Sample) -> None:
     for parameter, layout in layouts(sample).items():
         stored = NVFP4Tensor.from_layout(layout)
         second = stored.per_tensor_scale is not None
-        config = NVFP4DynamicActivationNVFP4WeightConfig(use_dynamic_per_tensor_scale=second)
+        config: Config = NVFP4DynamicActivationNVFP4WeightConfig(
+            use_dynamic_per_tensor_scale=second
+        )
         if stored.act_quant_kwargs is None:
             config = NVFP4WeightOnlyConfig(use_dynamic_per_tensor_scale=second)
         built = builder_of(config).build(config, weights[parameter])
