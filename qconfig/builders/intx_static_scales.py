@@ -149,7 +149,9 @@ def _observed(calibration: LayerCalibration | None, name: str, field: str) -> An
             pointer=f"/{field}",
             found=what,
             expected=f"{field} in the config, or a calibration of the layer",
-            hint="run calibrate() and pass its result",
+            hint="run calibrate() and pass its result"
+            if calibration is None or name == "act_scale"
+            else "calibrate with output_granularity=PerTensor(): outputs are not observed otherwise",
         )
     if calibration.quant_dtype is not DType.INT8:
         raise BuildError(

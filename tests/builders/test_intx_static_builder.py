@@ -224,13 +224,16 @@ def test_calibration_is_needed_where_the_config_has_no_scale(used, needed):
 
 
 def test_an_output_without_scale_needs_calibration():
-    """A scale of activations alone is not enough where outputs are quantized."""
+    """A scale of activations alone is not enough for outputs, and the error says what is."""
     used = Int8StaticActivationIntxWeightConfig(
         act_quant_scale=torch.tensor(0.1), quantize_and_dequantize_output=True
     )
     assert BUILDER.needs_calibration(used)
-    with pytest.raises(BuildError, match="output_act_quant_scale is neither in the config nor"):
+    with pytest.raises(
+        BuildError, match="output_act_quant_scale is neither in the config"
+    ) as error:
         BUILDER.build(used, float_weight(), observed())
+    assert "output_granularity" in error.value.hint
 
 
 def test_calibration_supplies_scales():
