@@ -151,7 +151,7 @@ def _observed(calibration: LayerCalibration | None, name: str, field: str) -> An
             expected=f"{field} in the config, or a calibration of the layer",
             hint="run calibrate() and pass its result"
             if calibration is None or name == "act_scale"
-            else "calibrate with output_granularity=PerTensor(): outputs are not observed otherwise",
+            else "calibrate with output_granularity=PerTensor(), or outputs are not observed",
         )
     if calibration.quant_dtype is not DType.INT8:
         raise BuildError(
