@@ -8,7 +8,12 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.mx import MXDynamicActivationMXWeightConfig
 from qconfig.errors import BuildError, FieldError
-from qconfig.layouts.mx import MXElementType, MXTensorLayout, QuantizeTensorToMXKwargs
+from qconfig.layouts.mx import (
+    LEAST_PACKED_BLOCK,
+    MXElementType,
+    MXTensorLayout,
+    QuantizeTensorToMXKwargs,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -35,11 +40,11 @@ class MXBuilder:
         """Return the layout that `build` would give, with specs in place of tensors.
 
         Raises:
-            FieldError: the block size does not divide K, or is 1.
+            FieldError: the block size does not divide K, or is 1, or 2 for fp4.
         """
         element = MXElementType(config.weight_dtype.value)
         *leading, columns = target.shape
-        _check_block(config.block_size, columns)
+        _check_block(config.block_size, columns, element)
         stored = columns // 2 if element.is_packed else columns
         return MXTensorLayout(
             TensorSpec(DType(element.stored), (*leading, stored)),
@@ -62,7 +67,7 @@ class MXBuilder:
 
         Raises:
             BuildError: another type or rank, or values that are not finite.
-            FieldError: the block size does not divide K, or is 1.
+            FieldError: the block size does not divide K, or is 1, or 2 for fp4.
         """
         from qconfig.tensors.mx import MXTensor
         from qconfig.tensors.mx_quantize import quantize_mx
@@ -71,8 +76,8 @@ class MXBuilder:
         reason = self.refusal(config, target)
         if reason is not None:
             raise BuildError(f"the weight cannot be quantized to MX: {reason}")
-        _check_block(config.block_size, target.shape[-1])
         element = MXElementType(config.weight_dtype.value)
+        _check_block(config.block_size, target.shape[-1], element)
         codes, scale = quantize_mx(weight, element, config.block_size, config.scaling_mode)
         return MXTensor(
             codes,
@@ -94,11 +99,12 @@ def _activation(config: MXDynamicActivationMXWeightConfig) -> QuantizeTensorToMX
     )
 
 
-def _check_block(block_size: int, columns: int) -> None:
-    if block_size < _LEAST_BLOCK or columns % block_size or columns % 2:
+def _check_block(block_size: int, columns: int, element: MXElementType) -> None:
+    least = LEAST_PACKED_BLOCK if element.is_packed else _LEAST_BLOCK
+    if block_size < least or columns % block_size or columns % 2:
         raise FieldError(
             "block_size does not divide the last dimension",
             pointer="/block_size",
             found=block_size,
-            expected=f"a divisor of K = {columns} from {_LEAST_BLOCK}, and K even",
+            expected=f"a divisor of K = {columns} from {least}, and K even",
         )

@@ -25,11 +25,10 @@ def block_dimension(
     last = len(shape) - 1
     if scale is None or len(scale) != len(shape):
         return last
-    found = [
-        d
-        for d, (n, s) in enumerate(zip(shape, scale, strict=True))
-        if n != s and n * per_byte == s * block_size
-    ]
+    sizes = list(enumerate(zip(shape, scale, strict=True)))
+    found = [d for d, (n, s) in sizes if n != s and n * per_byte == s * block_size]
+    # Without columns there are no blocks, and codes and scales have the same size.
+    found = found or [d for d, (n, s) in sizes if n == s == 0]
     return found[-1] if found else last
 
 

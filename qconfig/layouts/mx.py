@@ -12,6 +12,9 @@ from qconfig.errors import LayoutError
 from qconfig.layouts.block_scaled import check_block_scale, check_shown, logical_shape
 from qconfig.versioning import Layout, attribute, register_layout, register_value, tensor
 
+LEAST_PACKED_BLOCK = 4
+"""Least elements of a block of fp4: with one byte a block, codes and scales have equal shapes."""
+
 
 class MXElementType(StrEnum):
     """Element types of MX formats; names agree with torchao's, which has no dtype for fp6."""
@@ -126,6 +129,13 @@ def check_mx(layout: Any) -> None:
             pointer="/qdata",
             found=found,
             expected=f"{layout.elem_dtype.stored} for {layout.elem_dtype.value}",
+        )
+    if layout.elem_dtype.is_packed and layout.block_size < LEAST_PACKED_BLOCK:
+        raise LayoutError(
+            "blocks of fp4 are single bytes, and which way they lie does not show",
+            pointer="/block_size",
+            found=layout.block_size,
+            expected=f"{LEAST_PACKED_BLOCK} or more",
         )
     kwargs = layout.act_quant_kwargs
     if kwargs is not None and kwargs.block_size != layout.block_size:

@@ -15,8 +15,9 @@ Source: NVIDIA, "Pretraining Large Language Models with NVFP4", and torchao 0.18
 import torch
 
 from qconfig.layouts.nvfp4 import BLOCK
-from qconfig.tensors.row_slabs import not_finite, peaks, row_slabs
+from qconfig.tensors.row_slabs import peaks, row_slabs
 from qconfig.tensors.small_floats import E2M1, codes_of, packed
+from qconfig.tensors.unquantizable import not_finite
 
 _LARGEST_SCALE = 448.0
 _LEAST_SCALE = 2.0**-6
@@ -71,9 +72,9 @@ def quantize_nvfp4(
         return codes, scale
     second = None
     if per_tensor_scale is not None:
-        second = per_tensor_scale.to(torch.float32)
-        if second.numel() > 1:
-            second = second.reshape(-1, 1).repeat_interleave(leading[-1], 0)
+        second = per_tensor_scale.to(torch.float32).reshape(-1, 1)
+        if second.shape[0] > 1:
+            second = second.repeat_interleave(leading[-1], 0)
     rows_of_codes, rows_of_scale = codes.view(-1, columns // 2), scale.view(-1, blocks)
     for rows, values in row_slabs(weight):
         tiled = values.view(values.shape[0], blocks, BLOCK)

@@ -66,6 +66,15 @@ def test_a_block_size_that_does_not_divide_k_is_an_error(block_size: int) -> Non
         assert caught.value.pointer == "/block_size"
 
 
+def test_fp4_blocks_of_one_byte_are_an_error() -> None:
+    """Codes and scales would have equal shapes, and nothing would tell a transposed weight."""
+    fp4 = DType.FLOAT4_E2M1FN_X2
+    config = MXDynamicActivationMXWeightConfig(2, fp4, fp4)
+    with pytest.raises(FieldError, match="block_size does not divide") as caught:
+        builder_of(config).build(config, _weight(8, 64))
+    assert caught.value.expected == "a divisor of K = 64 from 4, and K even"
+
+
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_an_odd_k_is_an_error(config: MXDynamicActivationMXWeightConfig) -> None:
     """Rows of an odd length have no whole blocks."""

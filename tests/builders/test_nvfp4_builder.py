@@ -119,3 +119,12 @@ def test_a_weight_that_cannot_be_served_is_a_build_error() -> None:
     config = CONFIGS["weight_only"]
     with pytest.raises(BuildError, match="cannot be quantized to NVFP4: rank 1"):
         builder_of(config).build(config, torch.ones(64))
+
+
+def test_a_single_expert_is_built_like_its_matrix() -> None:
+    """One stacked matrix has a second scale of one entry, (1, 1, 1), and the matrix's codes."""
+    config = NVFP4WeightOnlyConfig()
+    weight = _weight(1, 7, 32)
+    found = builder_of(config).build(config, weight)
+    expected = builder_of(config).build(config, weight[0])
+    assert torch.equal(found[0].dequantize(), expected.dequantize())

@@ -20,6 +20,7 @@ from qconfig.tensors.swizzle import swizzled, unswizzled
 from tests.tensors.torchao_mx import same_bytes, torchao_mx
 
 RCEIL = ScaleCalculationMode.RCEIL
+FP4 = MXElementType.FLOAT4_E2M1FN_X2
 
 
 def _weight(*shape: int) -> torch.Tensor:
@@ -119,6 +120,25 @@ def test_transposed_weights_dequantize_transposed(make: Any) -> None:
     assert torch.equal(turned.dequantize(), weight.dequantize().t())
     x = _weight(3, 24)
     assert torch.allclose(linear(x, turned), x @ weight.dequantize(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 64), (0, 0), (2, 3, 0), (0, 3, 64)])
+def test_empty_weights_transpose(make: Any, shape: tuple[int, ...]) -> None:
+    """Without rows, columns or experts the shape is turned all the same, and back."""
+    tensor = make(torch.zeros(shape)) if len(shape) < 3 else _mx(torch.zeros(shape), FP4)
+    turned = tensor.transpose(-1, -2)
+    assert turned.dequantize().shape == turned.shape == (*shape[:-2], shape[-1], shape[-2])
+    assert turned.to_layout().shape == turned.shape
+    assert turned.transpose(-1, -2).dequantize().shape == shape
+
+
+def test_fp4_blocks_of_one_byte_are_refused() -> None:
+    """Codes and scales would have equal shapes, and nothing would tell a transposed weight."""
+    codes = torch.zeros(4, 8, dtype=torch.uint8)
+    scale = torch.zeros(4, 8).to(torch.float8_e8m0fnu)
+    with pytest.raises(LayoutError, match="blocks of fp4 are single bytes") as caught:
+        MXTensor(codes, scale, FP4, 2, torch.float32)
+    assert caught.value.pointer == "/block_size"
 
 
 def test_cuts_fall_between_blocks(make: Any) -> None:
