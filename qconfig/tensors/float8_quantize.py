@@ -20,11 +20,10 @@ from collections.abc import Iterator
 
 import torch
 
-from qconfig.errors import BuildError
 from qconfig.layouts.blocks import scale_shape
+from qconfig.tensors.slab_size import slab_elements
+from qconfig.tensors.unquantizable import not_finite
 
-_BUFFER_ELEMENTS = 1 << 19
-_SMALLEST_BUFFER = 1 << 14
 _LEAST_SCALE = 2.0**-126
 
 
@@ -55,7 +54,7 @@ def quantize_float8(
     if weight.numel():
         _fill(weight, codes, scale, block_size, _buffer(weight))
         if not bool(scale.isfinite().all()):
-            raise _not_finite(weight)
+            raise not_finite(weight)
     return codes, scale
 
 
@@ -183,27 +182,8 @@ def _round(tiles: torch.Tensor, scale: torch.Tensor, codes: torch.Tensor) -> Non
 
 
 def _buffer(weight: torch.Tensor) -> torch.Tensor:
-    # A sixteenth of the weight's bytes: maxima and scales take some as well.
+    # Maxima and scales take as much again as the buffer.
     columns = weight.shape[-1]
-    share = weight.numel() * weight.dtype.itemsize // 64
-    elements = max(_SMALLEST_BUFFER, min(_BUFFER_ELEMENTS, share))
+    elements = slab_elements(weight, 8)
     rows = min(max(1, elements // columns), weight.numel() // columns)
     return torch.empty((rows, columns), dtype=torch.float32, device=weight.device)
-
-
-def _not_finite(weight: torch.Tensor) -> BuildError:
-    bad = ~weight.isfinite()
-    if not bool(bad.any()):
-        return BuildError(
-            "a float64 weight is too large for a float32 scale",
-            found=float(weight.abs().max()),
-            expected="values up to the largest float32",
-        )
-    first = tuple(bad.nonzero()[0].tolist())
-    return BuildError(
-        f"the weight holds {int(bad.sum())} values that are NaN or infinite, "
-        f"the first at {list(first)}",
-        found=weight[first].item(),
-        expected="finite values",
-        hint="quantize the weights of a sound checkpoint, or skip this parameter",
-    )

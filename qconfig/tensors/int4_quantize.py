@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterator
 import torch
 
 from qconfig.errors import BuildError
-from qconfig.tensors.row_slabs import not_finite
+from qconfig.tensors.slab_size import slab_elements
+from qconfig.tensors.unquantizable import not_finite, refuse_blocks
 
-_BUFFER_ELEMENTS = 1 << 19
-_SMALLEST_BUFFER = 1 << 14
 _LEAST_RANGE = 1e-6
 _HIGHEST = 15
 _MIDDLE = 8
@@ -168,9 +167,8 @@ def slabs(
         return
     rows, columns = weight.shape
     wide = torch.promote_types(weight.dtype, torch.float32)
-    share = weight.numel() * weight.itemsize // (8 * ((1 + spare) * wide.itemsize + 2))
-    most = max(_SMALLEST_BUFFER, min(_BUFFER_ELEMENTS, share))
-    step = min(rows, max(1, most // columns)) if weight.device.type == "cpu" else rows
+    elements = slab_elements(weight, (1 + spare) * wide.itemsize + 2)
+    step = min(rows, max(1, elements // columns))
     make = weight.new_empty
     buffers = [
         make((step, columns), dtype=torch.int8),
@@ -187,15 +185,8 @@ def check_finite_results(
     weight: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
 ) -> None:
     """Raise BuildError if a weight gave scales or zero points that are not finite."""
-    if bool(scale.isfinite().all()) and bool(zero_point.isfinite().all()):
-        return
-    if not bool(weight.isfinite().all()):
-        raise not_finite(weight)
-    raise BuildError(
-        f"the weight is too large for int4 scales of type {weight.dtype}",
-        found=float(weight.abs().max()),
-        expected=f"a range within {torch.finfo(weight.dtype).max}",
-    )
+    if not (bool(scale.isfinite().all()) and bool(zero_point.isfinite().all())):
+        raise not_finite(weight, scale.dtype)
 
 
 def checked_qparams(
@@ -212,11 +203,5 @@ def checked_qparams(
         if not values.dtype.is_floating_point:
             raise BuildError(f"{name} is not floating point", found=values.dtype, expected=kind)
         bad = ~values.isfinite() | (values <= 0) if name == "scale" else ~values.isfinite()
-        if bool(bad.any()):
-            first = tuple(bad.nonzero()[0].tolist())
-            raise BuildError(
-                f"{name} holds {int(bad.sum())} entries that are wrong, the first at {list(first)}",
-                found=values[first].item(),
-                expected=kind,
-            )
+        refuse_blocks(bad, values, name, kind)
     return scale.detach(), zero_point.detach()

@@ -22,12 +22,12 @@ from math import prod
 
 import torch
 
-from qconfig.errors import BuildError
 from qconfig.layouts.blocks import scale_shape
 from qconfig.tensors.activation_qparams import LEAST_INT8_SCALE, code_range
+from qconfig.tensors.slab_size import slab_elements
+from qconfig.tensors.unquantizable import not_finite
 
 _BUFFER_ELEMENTS = 1 << 20
-_SMALLEST_BUFFER = 1 << 14
 
 
 def quantize_int8(
@@ -59,7 +59,7 @@ def quantize_int8(
         else:
             _by_slabs(weight, codes, scale, block_size, bounds)
         if not bool(scale.isfinite().all()):
-            raise _not_finite(weight)
+            raise not_finite(weight)
     return codes, scale
 
 
@@ -163,23 +163,5 @@ def _product_type(weight: torch.Tensor) -> torch.dtype:
 
 
 def _buffer_elements(weight: torch.Tensor) -> int:
-    # A buffer element takes up to twice the bytes of a weight's: at most an eighth of the weight.
-    return max(_SMALLEST_BUFFER, min(_BUFFER_ELEMENTS, weight.numel() // 16))
-
-
-def _not_finite(weight: torch.Tensor) -> BuildError:
-    bad = ~weight.isfinite()
-    if not bool(bad.any()):
-        return BuildError(
-            "a float64 weight is too large for a float32 scale",
-            found=float(weight.abs().max()),
-            expected="values up to 127.5 times the largest float32",
-        )
-    first = tuple(bad.nonzero()[0].tolist())
-    return BuildError(
-        f"the weight holds {int(bad.sum())} values that are NaN or infinite, "
-        f"the first at {list(first)}",
-        found=weight[first].item(),
-        expected="finite values",
-        hint="quantize the weights of a sound checkpoint, or skip this parameter",
-    )
+    # A buffer element takes up to twice the bytes of a weight's.
+    return slab_elements(weight, 2 * weight.itemsize, most=_BUFFER_ELEMENTS)

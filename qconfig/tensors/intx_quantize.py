@@ -16,12 +16,12 @@ import torch
 
 from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
-from qconfig.errors import BuildError
 from qconfig.layouts.blocks import scale_shape
 from qconfig.layouts.intx import check_mapping, code_range
 from qconfig.tensors.intx_hqq import hqq_scale
 from qconfig.tensors.intx_mappings import CHOOSE, Choose
 from qconfig.tensors.intx_slabs import Slab, by_slabs, grouped
+from qconfig.tensors.unquantizable import not_finite, refuse_blocks
 
 _LEAST_FLOAT16 = 2.0**-24
 
@@ -130,26 +130,14 @@ def checked_qparams(
     """
     scale = scale.detach().clone(memory_format=torch.contiguous_format)
     low, high = code_range(target_dtype)
-    _refuse(~(scale.isfinite() & (scale > 0)), scale, "scale", "positive finite numbers")
+    refuse_blocks(~(scale.isfinite() & (scale > 0)), scale, "scale", "positive finite numbers")
     if zero_point is None:
         return scale, None
     zero = zero_point.detach()
     bad = (zero < low) | (zero > high) | (zero != zero.round())
-    _refuse(bad, zero, "zero_point", f"whole numbers from {low} to {high}")
+    refuse_blocks(bad, zero, "zero_point", f"whole numbers from {low} to {high}")
     codes = zero.to(torch.int8).contiguous()
     return scale, codes if bool(codes.any()) else None
-
-
-def _refuse(bad: torch.Tensor, values: torch.Tensor, name: str, expected: str) -> None:
-    if bool(bad.any()):
-        first = tuple(bad.nonzero()[0].tolist())
-        raise BuildError(
-            f"{name} is wrong in {int(bad.sum())} of {bad.numel()} blocks, "
-            f"the first at {list(first)}",
-            pointer=f"/{name}",
-            found=values[first].item(),
-            expected=expected,
-        )
 
 
 def choose_and_write(  # noqa: PLR0917
@@ -200,28 +188,3 @@ def _write_codes(slab: Slab, bounds: tuple[int, int]) -> None:
     if slab.zero_point is not None:
         values.add_(slab.zero_point.unsqueeze(2))
     grouped(slab.codes, slab.scale).copy_(values.clamp_(*bounds))
-
-
-def not_finite(weight: torch.Tensor, scale_dtype: torch.dtype) -> BuildError:
-    """Return the error of a weight that has no finite scale.
-
-    Args:
-        weight: what was to be quantized.
-        scale_dtype: type of the scales.
-    """
-    bad = ~weight.isfinite()
-    if not bool(bad.any()):
-        return BuildError(
-            f"the weight is too large for scales in {str(scale_dtype).removeprefix('torch.')}",
-            found=float(weight.abs().max()),
-            expected=f"scales up to {torch.finfo(scale_dtype).max}",
-            hint="give the scales a type with a wider range",
-        )
-    first = tuple(bad.nonzero()[0].tolist())
-    return BuildError(
-        f"the weight holds {int(bad.sum())} values that are NaN or infinite, "
-        f"the first at {list(first)}",
-        found=weight[first].item(),
-        expected="finite values",
-        hint="quantize the weights of a sound checkpoint, or skip this parameter",
-    )

@@ -6,9 +6,7 @@ import torch
 from attrs import frozen
 
 from qconfig.errors import LayoutError
-
-_BUFFER_ELEMENTS = 1 << 19
-_SMALLEST_BUFFER = 1 << 14
+from qconfig.tensors.slab_size import slab_elements
 
 
 @frozen
@@ -121,6 +119,4 @@ def by_slabs(
 
 def _buffer_elements(weight: torch.Tensor, wide: torch.dtype, kind: torch.dtype, spare: int) -> int:
     taken = (1 + spare) * wide.itemsize + (0 if kind == wide else kind.itemsize)
-    share = weight.numel() * weight.dtype.itemsize // (8 * taken)
-    most = _BUFFER_ELEMENTS if weight.device.type == "cpu" else share
-    return max(_SMALLEST_BUFFER, min(most, share))
+    return slab_elements(weight, taken)

@@ -21,8 +21,9 @@ from attrs import frozen
 
 from qconfig.configs.choices import ScaleCalculationMode
 from qconfig.layouts.mx import MXElementType
-from qconfig.tensors.row_slabs import not_finite, peaks, row_slabs
+from qconfig.tensors.row_slabs import peaks, row_slabs
 from qconfig.tensors.small_floats import E2M1, E2M3, E3M2, SmallFloat, codes_of, packed
+from qconfig.tensors.unquantizable import not_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,10 +5,11 @@ from math import prod
 
 import torch
 
-from qconfig.errors import BuildError
+from qconfig.tensors.slab_size import slab_elements
 
+# The codes of a slab need about four such buffers, each of 4 bytes an element.
+_BYTES = 4 * 4
 _SLAB_ELEMENTS = 1 << 18
-_LEAST = 1 << 12
 
 
 def row_slabs(weight: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
@@ -24,9 +25,8 @@ def row_slabs(weight: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
     """
     *leading, columns = weight.shape
     rows = prod(leading)
-    # The codes of a slab need about four such buffers, each of 4 bytes an element.
-    most = max(_LEAST, min(_SLAB_ELEMENTS, weight.numel() * weight.itemsize // (8 * 16)))
-    step = max(1, most // max(columns, 1)) if weight.device.type == "cpu" else rows
+    elements = slab_elements(weight, _BYTES, most=_SLAB_ELEMENTS)
+    step = max(1, elements // max(columns, 1))
     flat = weight.view(rows, columns) if weight.is_contiguous() else None
     buffer = torch.empty((min(step, rows), columns), dtype=torch.float32, device=weight.device)
     for start in range(0, rows, step):
@@ -53,22 +53,3 @@ def peaks(tiled: torch.Tensor) -> torch.Tensor:
     # Magnitudes are ordered like their bits, and the maximum of integers is many times as fast.
     bits = tiled.view(torch.int32) & 0x7FFFFFFF
     return bits.amax(-1).view(torch.float32)
-
-
-def not_finite(weight: torch.Tensor) -> BuildError:
-    """Return the error of a weight that holds NaN or infinity, or is too large for float32."""
-    bad = ~weight.isfinite()
-    if not bool(bad.any()):
-        return BuildError(
-            "a float64 weight is too large for float32",
-            found=float(weight.abs().max()),
-            expected=f"values up to {torch.finfo(torch.float32).max}",
-        )
-    first = tuple(bad.nonzero()[0].tolist())
-    return BuildError(
-        f"the weight holds {int(bad.sum())} values that are NaN or infinite, "
-        f"the first at {list(first)}",
-        found=weight[first].item(),
-        expected="finite values",
-        hint="quantize the weights of a sound checkpoint, or skip this parameter",
-    )

@@ -105,9 +105,9 @@ def test_any_finite_values(values, dtype, mapping_type, target_dtype):
 @pytest.mark.parametrize(("mapping_type", "algorithm"), SEARCHES)
 def test_small_buffers_change_nothing(monkeypatch, mapping_type, algorithm):
     """However few rows the buffer holds, the bits are the same."""
-    monkeypatch.setattr("qconfig.tensors.intx_slabs._SMALLEST_BUFFER", 1)
+    size_of = "qconfig.tensors.intx_slabs.slab_elements"
     for elements in (1, 128, 700):
-        monkeypatch.setattr("qconfig.tensors.intx_slabs._BUFFER_ELEMENTS", elements)
+        monkeypatch.setattr(size_of, lambda *_, size=elements, **__: size)
         weight = hard_weight(torch.bfloat16)
         assert_equal_to_torchao(weight, 32, INT4, mapping_type, algorithm=algorithm)
 
