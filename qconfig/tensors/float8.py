@@ -13,7 +13,7 @@ from qconfig.tensors.float8_activation import Format, round_trip
 from qconfig.tensors.float8_linear import float8_linear
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix import MatrixTensor
-from qconfig.tensors.value_checks import check_finite, check_scale_values, loaded, refuse_where
+from qconfig.tensors.value_checks import check_finite, check_scale_values
 
 
 class Float8Tensor(MatrixTensor):
@@ -93,12 +93,7 @@ class Float8Tensor(MatrixTensor):
         """
         for name in ("scale", "act_quant_scale", "output_act_quant_scale"):
             check_scale_values(layout, name)
-        check_finite(layout, ("act_pre_scale",))
-        codes = loaded(layout.qdata)
-        if codes is not None:
-            least = 0x7F if codes.dtype == torch.float8_e4m3fn else 0x7C
-            bad = codes.view(torch.uint8).bitwise_and(0x7F) >= least
-            refuse_where(bad, "qdata", "is not finite", codes, "codes of finite numbers")
+        check_finite(layout, ("qdata", "act_pre_scale"))
 
 
 def _form(kwargs: QuantizeTensorToFloat8Kwargs | None) -> Format | None:

@@ -18,7 +18,11 @@ from qconfig.tensors.mx import SWIZZLED
 from qconfig.tensors.nvfp4_linear import nvfp4_linear
 from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
 from qconfig.tensors.small_floats import E2M1
-from qconfig.tensors.value_checks import check_finite, check_scale_values
+from qconfig.tensors.value_checks import (
+    check_block_scale_values,
+    check_finite,
+    check_scale_values,
+)
 
 
 class NVFP4Tensor(MatrixTensor):
@@ -123,11 +127,12 @@ class NVFP4Tensor(MatrixTensor):
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:
-        """Check that scales are positive and finite.
+        """Check that second scales are positive and finite, and block scales not negative.
 
         Raises:
             LayoutError: naming field and first index.
         """
         check_finite(layout, cls.fields.tensors)
+        check_block_scale_values(layout, "scale")
         for name in ("per_tensor_scale", "act_per_tensor_scale"):
             check_scale_values(layout, name)

@@ -7,6 +7,13 @@ import torch
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import LayoutError
 
+_NEGATIVE_ZERO = 0x80
+_NOT_FINITE = {
+    torch.float8_e4m3fn: lambda bits: (bits & 0x7F) == 0x7F,
+    torch.float8_e5m2: lambda bits: (bits & 0x7F) >= 0x7C,
+    torch.float8_e8m0fnu: lambda bits: bits == 0xFF,
+}
+
 
 def loaded(value: Any) -> torch.Tensor | None:
     """Return the tensor of a layout field, or None for a specification or an absent field."""
@@ -30,6 +37,12 @@ def refuse_where(
     )
 
 
+def not_finite(values: torch.Tensor) -> torch.Tensor:
+    """Return where a floating-point tensor is NaN or infinite; torch knows not all small types."""
+    of_bits = _NOT_FINITE.get(values.dtype)
+    return ~values.isfinite() if of_bits is None else of_bits(values.view(torch.uint8))
+
+
 def check_finite(layout: Any, names: tuple[str, ...]) -> None:
     """Check that floating-point fields hold neither NaN nor infinity.
 
@@ -39,7 +52,7 @@ def check_finite(layout: Any, names: tuple[str, ...]) -> None:
     for name in names:
         value = loaded(getattr(layout, name))
         if value is not None and value.dtype.is_floating_point:
-            refuse_where(~value.isfinite(), name, "is not finite", value, "finite numbers")
+            refuse_where(not_finite(value), name, "is not finite", value, "finite numbers")
 
 
 def check_scale_values(layout: Any, name: str) -> None:
@@ -58,6 +71,18 @@ def check_scale_values(layout: Any, name: str) -> None:
     if scale.dtype != torch.float16:
         least = torch.finfo(scale.dtype).tiny
         refuse_where(scale < least, name, "is subnormal", scale, f"numbers from {least}")
+
+
+def check_block_scale_values(layout: Any, name: str) -> None:
+    """Check that float8 scales are no negative numbers; zeros, of blocks of zeros, are lawful.
+
+    Raises:
+        LayoutError: naming field and first index.
+    """
+    scale = loaded(getattr(layout, name))
+    if scale is not None:
+        bad = scale.view(torch.uint8) > _NEGATIVE_ZERO
+        refuse_where(bad, name, "is negative", scale, "numbers from 0")
 
 
 def check_code_range(layout: Any, name: str, low: int, high: int) -> None:
