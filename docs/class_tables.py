@@ -13,6 +13,7 @@ import attrs
 from attrs import NOTHING
 
 from qconfig.codec.converter import unstructure
+from qconfig.codec.dtypes import DType
 from qconfig.versioning import Entry, Kind, info_of, registry
 
 if TYPE_CHECKING:
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 
 PAGE = "config-reference"
 _HEADINGS = {Kind.CONFIG: "Configs", Kind.LAYOUT: "Tensor layouts", Kind.VALUE: "Values"}
-_TYPES = {bool: "true or false", int: "integer", float: "number", str: "string", type(None): "null"}
+_TYPES = {
+    bool: "true or false",
+    int: "integer",
+    float: "number",
+    str: "string",
+    type(None): "null",
+    DType: "element type",
+}
 
 
 def markdown() -> str:
