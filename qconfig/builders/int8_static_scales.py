@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.static_values import check_fits_float32
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.choices import MappingType
@@ -49,7 +50,8 @@ def static_scales(
         The scale, floating point, and the zero point, int8, or None: (1, 1) or (1, K).
 
     Raises:
-        BuildError: neither has a scale, or the calibration was of another kind than the config.
+        BuildError: neither has a scale, the calibration was of another kind than the config, or
+            float32 does not hold the scale.
         FieldError: the scale in the config does not fit the weight, or its zero point is no code.
     """
     scale: Any = config.act_quant_scale
@@ -58,6 +60,7 @@ def static_scales(
         scale, zero_point = _observed(config, calibration)
     else:
         _fitting_size(config, scale, tuple(weight.shape))
+    check_fits_float32(scale, "act_quant_scale")
     flat = scale.detach().reshape(1, -1).to(weight.device, copy=True)
     if zero_point is None:
         return flat, None

@@ -117,14 +117,14 @@ class IntxStaticBuilder:
             config: the scheme; it carries the scales of activations.
             weight: (N, K) or (B, N, K), floating point.
             scale: floating point, one entry a block.
-            zero_point: int8, shaped like `scale`, or None for 0.
+            zero_point: whole numbers that are codes, shaped like `scale`, or None for 0.
 
         Raises:
-            BuildError: as `build`.
+            BuildError: as `build`; or a scale that is not positive, a zero point that is no code.
             LayoutError: scale or zero point have not one entry a block.
         """
         from qconfig.layouts.blocks import check_scale
-        from qconfig.tensors.intx_quantize import quantize_with_qparams
+        from qconfig.tensors.intx_quantize import checked_qparams, quantize_with_qparams
 
         block = _checked_block(self, config, weight)
         scales = static_scales(config, None, weight)
@@ -132,6 +132,7 @@ class IntxStaticBuilder:
         check_scale("scale", tuple(scale.shape), blocks)
         if zero_point is not None:
             check_scale("zero_point", tuple(zero_point.shape), blocks)
+        scale, zero_point = checked_qparams(scale, zero_point, config.weight_dtype)
         codes = quantize_with_qparams(weight, scale, zero_point, config.weight_dtype)
         return _tensor(config, codes, scale, zero_point, block, weight, scales)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from attrs import frozen
 
 from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.static_values import check_fits_float32
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.choices import MappingType
@@ -82,8 +83,8 @@ def static_scales(
         weight: (..., N, K).
 
     Raises:
-        BuildError: neither has a scale that the config wants, or the calibration was of another
-            kind than the config says.
+        BuildError: neither has a scale that the config wants, the calibration was of another kind
+            than the config says, or float32 does not hold a scale.
     """
     act_scale: Any = config.act_quant_scale
     act_zero: Any = config.act_quant_zero_point
@@ -93,6 +94,9 @@ def static_scales(
     output_zero: Any = config.output_act_quant_zero_point
     if output_scale is None and config.quantize_and_dequantize_output:
         output_scale, output_zero = _observed_output(calibration)
+    check_fits_float32(act_scale, "act_quant_scale")
+    if output_scale is not None:
+        check_fits_float32(output_scale, "output_act_quant_scale")
     return StaticScales(
         _vector(act_scale, weight),
         _zero_vector(act_zero, act_scale, weight),

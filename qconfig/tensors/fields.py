@@ -37,7 +37,8 @@ def materialized(layout: Any, names: tuple[str, ...]) -> dict[str, torch.Tensor 
     """Return the tensors of a layout, loading those that still lie in a file.
 
     Raises:
-        LayoutError: a field holds only a specification, or tensors lie on several devices.
+        LayoutError: a field holds only a specification, a tensor is sparse, or tensors lie on
+            several devices.
     """
     tensors: dict[str, torch.Tensor | None] = {}
     device: Any = None
@@ -53,6 +54,15 @@ def materialized(layout: Any, names: tuple[str, ...]) -> dict[str, torch.Tensor 
                     found=type(value).__name__,
                     expected="a torch.Tensor",
                 )
+            if value.layout != torch.strided:
+                raise LayoutError(
+                    f"{name} is not strided",
+                    pointer=f"/{name}",
+                    found=str(value.layout),
+                    expected="torch.strided",
+                )
+            # A payload has no gradient; what training learned comes with one.
+            value = value.detach() if value.requires_grad else value
             device = device or (name, value.device)
             if value.device != device[1]:
                 raise LayoutError(

@@ -160,3 +160,6 @@ class Int8Tensor(MatrixTensor):
         if layout.reduce_range:
             check_code_range(layout, "qdata", -64, 63)
             check_code_range(layout, "zero_point", -64, 63)
+        kwargs = layout.act_quant_kwargs
+        if kwargs is not None and kwargs.reduce_range:
+            check_code_range(layout, "act_quant_zero_point", -64, 63)

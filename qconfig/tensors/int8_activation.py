@@ -70,11 +70,14 @@ def quantize_activation(
     """
     low, high = code_range(reduce_range=reduce_range)
     rows, columns = activation.shape
-    kind = torch.promote_types(activation.dtype, scale.dtype)
+    factor = 1.0 / scale
+    if factor.dtype == torch.float16 and bool(factor.isinf().any()):
+        # Scales under 2**-16 have no reciprocal in float16.
+        factor = 1.0 / scale.float()
+    kind = torch.promote_types(activation.dtype, factor.dtype)
     codes = torch.empty((rows, columns), dtype=torch.int8, device=activation.device)
     step = max(1, _BUFFER_ELEMENTS // max(1, columns)) if activation.device.type == "cpu" else rows
     buffer = torch.empty((min(step, rows), columns), dtype=kind, device=activation.device)
-    factor = 1.0 / scale
     for start in range(0, rows, max(1, step)):
         stop = min(start + step, rows)
         values = buffer[: stop - start]

@@ -176,7 +176,8 @@ def _from_integers(  # noqa: PLR0917
             part.sub_((centered[rows] * zero).to(part.dtype))
         out = result[rows]
         values = out.copy_(part) if dtype == kind else part.to(kind)
-        values.mul_(_cut(act_scale, rows)).mul_(scale)
+        # The weight's scale first: activations may be so large that the other order overflows.
+        values.mul_(scale).mul_(_cut(act_scale, rows))
         if dtype != kind:
             out.copy_(values)
     return result

@@ -64,12 +64,15 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         return result if bias is None else result + bias
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
-        """Return the activation, quantized and dequantized in float32 if the tensor says so."""
+        """Return the activation, quantized and dequantized in at least float32 if asked for."""
         if self.activation_quantization is None:
             return activation
+        kind = torch.promote_types(activation.dtype, torch.float32)
+        if not activation.numel():
+            return activation.to(kind)
         flat = activation.reshape(-1, self.shape[-1])
         values, scale = quantize_tokens(flat, self.activation_quantization.value)
-        return (values.float() * scale.float()).view(activation.shape)
+        return (values.to(kind) * scale.to(kind)).view(activation.shape)
 
     def code_bounds(self) -> tuple[int, int]:
         """Return the smallest and the largest code of `target_dtype`."""
@@ -92,5 +95,9 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         check_scale_values(layout, "scale")
         check_finite(layout, ("zero_point",))
         low, high = code_range(layout.target_dtype)
-        if (low, high) != (-128, 127):
-            check_code_range(layout, "qdata", low, high)
+        if (low, high) == (-128, 127):
+            return
+        check_code_range(layout, "qdata", low, high)
+        zero_point = layout.zero_point
+        if zero_point is not None and DType.parse(zero_point.dtype) is DType.INT8:
+            check_code_range(layout, "zero_point", low, high)

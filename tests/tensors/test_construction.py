@@ -177,3 +177,18 @@ def test_gradients_are_refused():
     with pytest.raises(UnsupportedOperationError, match="a packed payload has no gradient"):
         tensor.requires_grad = True
     assert torch.nn.Parameter(tensor).requires_grad is False
+
+
+def test_learned_fields_lose_their_gradient():
+    """A scale that is a parameter is taken without its gradient, so that products work."""
+    scale = torch.nn.Parameter(torch.ones(8, 1))
+    tensor = Int8Tensor(CODES, scale, (1, 64), "float32")
+    assert not tensor.scale.requires_grad
+    assert tensor.scale.data_ptr() == scale.data_ptr()
+    assert torch.nn.functional.linear(torch.ones(2, 64), tensor).shape == (2, 8)
+
+
+def test_sparse_fields_are_refused():
+    """A sparse scale is named when the tensor is made."""
+    with pytest.raises(LayoutError, match="scale is not strided"):
+        Int8Tensor(CODES, torch.ones(8, 1).to_sparse(), (1, 64), "float32")

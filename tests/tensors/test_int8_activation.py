@@ -100,3 +100,11 @@ def test_a_scale_for_each_channel():
     found = quantize_activation(x, scale, zero, reduce_range=False)
     expected = ((x * (1 / scale)).round() + zero).clamp(-128, 127)
     assert torch.equal(found.float(), expected)
+
+
+def test_a_small_float16_scale_has_a_reciprocal():
+    """Of a scale under 2**-16 the codes are right, though 1 / scale is infinite in float16."""
+    scale = torch.full((1, 1), 2.0**-20, dtype=torch.float16)
+    x = torch.tensor([[0.0, 3 * 2.0**-20, -7 * 2.0**-20, 1.0]], dtype=torch.float16)
+    codes = quantize_activation(x, scale, None, reduce_range=False)
+    assert codes.tolist() == [[0, 3, -7, 127]]

@@ -240,3 +240,13 @@ def test_other_activation_scales_are_refused(kwargs, fields, message):
     """What a file may say and the product does not have is refused with what it has."""
     with pytest.raises(UnsupportedOperationError, match=message):
         linear(activation(3, 64), packed(act_quant_kwargs=kwargs, **fields))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_huge_activations_do_not_overflow_on_the_way(dtype):
+    """Integer sums times a large activation scale may pass float32, the result does not."""
+    tensor = packed(act_quant_kwargs=QuantizeTensorToInt8Kwargs(PerRow()))
+    x = (activation(3, 64) * 1e36).to(dtype)
+    expected = tensor.activation_seen(x).double() @ tensor.dequantize(torch.float64).T
+    found = linear(x, tensor).double()
+    assert (found - expected).abs().max() <= 0.01 * expected.abs().max()

@@ -11,6 +11,7 @@ from qconfig.configs.granularity import PerGroup
 from qconfig.configs.intx import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
 from qconfig.errors import LayoutError
 from qconfig.layouts.intx import INTX_DTYPES, ActivationQuantization
+from qconfig.tensors import check_values
 from qconfig.tensors.intx import IntxUnpackedToInt8Tensor
 from qconfig.tensors.intx_linear import quantize_tokens
 from tests.tensors.samples import float_weight
@@ -223,3 +224,34 @@ def test_fields_are_checked(field, value, message):
     packed = weight_only(float_weight(2, 4), group_size=4)
     with pytest.raises(LayoutError, match=message):
         packed.with_fields(**{field: value})
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 64), (0,)])
+def test_empty_activations_are_seen(shape):
+    """Of nothing nothing is seen, also where a row has no columns."""
+    columns = shape[-1]
+    tensor = IntxUnpackedToInt8Tensor(
+        torch.zeros(8, columns, dtype=torch.int8),
+        torch.ones(8, 1 if columns else 0),
+        "int4",
+        (1, columns),
+        "float32",
+        activation_quantization=ASYMMETRIC,
+    )
+    assert tensor.activation_seen(torch.ones(shape)).shape == shape
+
+
+def test_float64_activations_are_seen_in_float64():
+    """Dequantized activations keep the accuracy of the product."""
+    tensor = dynamic(float_weight())
+    x = activation(3, 64, dtype=torch.float64)
+    expected = tensor.activation_seen(x) @ tensor.dequantize(torch.float64).T
+    assert torch.allclose(linear(x, tensor), expected, rtol=1e-12)
+
+
+def test_zero_points_keep_to_the_range_of_their_type():
+    """A zero point that is no code of int4 is named, as codes are."""
+    tensor = weight_only(float_weight())
+    zero = torch.full(tensor.scale.shape, 8, dtype=torch.int8)
+    with pytest.raises(LayoutError, match="zero_point is out of range"):
+        check_values(tensor.with_fields(zero_point=zero).to_layout())

@@ -1,7 +1,10 @@
 import pytest
 import torch
 
+from qconfig.configs import PerRow
+from qconfig.configs.choices import MappingType
 from qconfig.errors import LayoutError
+from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.tensors import Int8Tensor, check_values
 from tests.tensors.samples import FLOATS, GRANULARITIES, double, packed
 from tests.tensors.torchao_peer import torchao_int8
@@ -105,4 +108,17 @@ def test_hostile_activation_scales_are_found():
     factor[9] = float("nan")
     tensor = packed(act_pre_scale=factor)
     with pytest.raises(LayoutError, match=r"act_pre_scale is not finite: 1 of 64 .* at \[9\]"):
+        check_values(tensor.to_layout())
+
+
+def test_a_static_zero_point_keeps_to_a_reduced_range():
+    """An activation whose codes have 7 bits has no zero point of 8."""
+    tensor = packed(
+        act_quant_scale=torch.ones(1, 1),
+        act_quant_zero_point=torch.full((1, 1), 64, dtype=torch.int8),
+        act_quant_kwargs=QuantizeTensorToInt8Kwargs(
+            PerRow(), MappingType.ASYMMETRIC, reduce_range=True
+        ),
+    )
+    with pytest.raises(LayoutError, match="act_quant_zero_point is out of range"):
         check_values(tensor.to_layout())
