@@ -95,11 +95,9 @@ def present_fields(weight: "MatrixTensor") -> list[Field]:
 
 def flipped_field(weight: "MatrixTensor") -> str | None:
     """Return the name of a vector whose tensor is turned the wrong way for a product, or None."""
-    state = weight.__dict__
     for name, follows in weight.follows.items():
-        if follows not in _VECTORS or state[name] is None:
-            continue
-        if Field(name, state[name], follows, is_payload=False).is_flipped:
+        tensor = getattr(weight, name) if follows in _VECTORS else None
+        if tensor is not None and Field(name, tensor, follows, is_payload=False).is_flipped:
             return name
     return None
 

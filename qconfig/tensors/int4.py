@@ -87,8 +87,7 @@ class Int4Tensor(MatrixTensor):
         return result if bias is None else result + bias
 
     def _packed_dimension(self) -> int:
-        # torch's own `shape` of a subclass takes a detour of microseconds.
-        return packed_dimension(self.qdata.shape, self.__dict__["shape"])
+        return packed_dimension(self.qdata.shape, self.logical_shape)
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return the activation scaled and, for float8, quantized row by row and back in float32.

@@ -88,7 +88,7 @@ class MatrixTensor(PackedTensor):
         Raises:
             UnsupportedOperationError: there is a vector for each of several matrices.
         """
-        factor = self.__dict__.get("act_pre_scale")
+        factor = getattr(self, "act_pre_scale", None)
         if factor is None:
             return activation
         if factor.numel() != factor.shape[-1]:
@@ -100,7 +100,7 @@ class MatrixTensor(PackedTensor):
     @property
     def blocks(self) -> tuple[int, ...] | None:
         """Elements that share a scale along each dimension, if an attribute says so."""
-        block = self.__dict__.get("block_size")
+        block = getattr(self, "block_size", None)
         return block if isinstance(block, tuple) else None
 
     def restructured(

@@ -47,7 +47,7 @@ def times_transposed(
     """Return `activation @ weight.T + bias`, after checks and autocast.
 
     Raises:
-        UsageError: shapes do not fit, or the activation is not floating point.
+        UsageError: shapes do not fit, or the activation is not floating point of 16 bits or more.
         UnsupportedOperationError: the weight carries scales for its other dimension.
     """
     shape = weight.logical_shape
@@ -57,22 +57,32 @@ def times_transposed(
             found=f"{tuple(activation.shape)} and {tuple(shape)}",
             expected="(..., K) and (N, K)",
         )
-    if not activation.is_floating_point():
+    if not activation.is_floating_point() or activation.itemsize == 1:
         raise UsageError(
             f"{name}: the activation is not floating point",
             found=activation.dtype,
             expected="float16, bfloat16, float32 or float64",
         )
+    if bias is not None and tuple(bias.shape) not in ((), (1,), (shape[0],)):
+        raise UsageError(
+            f"{name}: the bias does not fit the weight",
+            found=tuple(bias.shape),
+            expected=f"(N,) = ({shape[0]},)",
+        )
     flipped = flipped_field(weight)
     if flipped is not None:
         reason = f"it is transposed and has {flipped}, which belongs to the other dimension"
         raise unsupported(type(weight), name, reason)
-    return weight.linear(*_autocast(activation, bias))
+    activation, bias = autocast_operands(activation, bias)
+    result = weight.linear(activation, bias)
+    # A bias of a wider type does not make the result wider.
+    return result if result.dtype == activation.dtype else result.to(activation.dtype)
 
 
-def _autocast(
+def autocast_operands(
     activation: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return an activation and a bias in the type that autocast asks for, if it is on."""
     device = activation.device.type
     if device == "meta" or not torch.is_autocast_enabled(device):
         return activation, bias
@@ -140,7 +150,7 @@ def _bmm(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
 def _embedding(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     # padding_idx, scale_grad_by_freq and sparse steer a gradient that the weight does not have.
     weight, indices = args[0], args[1]
-    if weight.__dict__.get("act_pre_scale") is not None:
+    if getattr(weight, "act_pre_scale", None) is not None:
         raise unsupported(type(weight), func, "it has act_pre_scale")
     if weight.dim() != 2:
         raise UsageError(f"{func}: the weight is not a matrix", found=tuple(weight.shape))
