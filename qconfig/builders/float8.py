@@ -1,10 +1,11 @@
 """Builders of the float8 family: weight-only, dynamic and static activations."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.base import Target, register_builder
 from qconfig.builders.layer_calibration import LayerCalibration
-from qconfig.builders.weights import LINEAR, LINEAR_AND_EMBEDDING, weight_refusal
+from qconfig.builders.weights import LINEAR, LINEAR_AND_EMBEDDING, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.choices import Float8PackingFormat
@@ -64,14 +65,11 @@ class _Float8Builder:
         from qconfig.tensors.float8 import Float8Tensor
         from qconfig.tensors.float8_quantize import quantize_float8
 
-        shape, dtype = tuple(weight.shape), DType.parse(weight.dtype)
-        reason = self.refusal(config, Target("", shape, dtype, named=True))
-        if reason is not None:
-            raise BuildError(f"the weight cannot be quantized to float8: {reason}")
-        block = self._granularity(config).block_of(shape)
+        target = served_target(weight, "float8", partial(self.refusal, config))
+        block = self._granularity(config).block_of(target.shape)
         attributes = self._attributes(config)
         codes, scale = quantize_float8(weight, block, config.weight_dtype.to_torch())
-        return Float8Tensor(codes, scale, block, dtype, **attributes, **scales)
+        return Float8Tensor(codes, scale, block, target.dtype, **attributes, **scales)
 
 
 @register_builder(Float8WeightOnlyConfig)

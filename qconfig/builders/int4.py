@@ -1,16 +1,17 @@
 """Builder of int4 weights."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qconfig.builders.base import Target, register_builder
-from qconfig.builders.weights import LINEAR, weight_refusal
+from qconfig.builders.weights import LINEAR, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.choices import Int4ChooseQParamsAlgorithm, Int4PackingFormat
 from qconfig.configs.granularity import PerGroup
 from qconfig.configs.int4 import Int4WeightOnlyConfig
-from qconfig.errors import BuildError, FieldError
-from qconfig.layouts.blocks import check_scale, scale_shape
+from qconfig.errors import FieldError
+from qconfig.layouts.blocks import check_qparams, scale_shape
 from qconfig.layouts.int4 import Int4TensorLayout
 
 if TYPE_CHECKING:
@@ -81,21 +82,14 @@ class Int4WeightOnlyBuilder:
         from qconfig.tensors.int4_quantize import checked_qparams, quantize_with
 
         block = _checked_block(config, weight)
-        blocks = scale_shape(tuple(weight.shape), block)
-        check_scale("scale", tuple(scale.shape), blocks)
-        if zero_point is not None:
-            check_scale("zero_point", tuple(zero_point.shape), blocks)
+        check_qparams(tuple(weight.shape), block, scale, zero_point)
         scale, zero_point = checked_qparams(scale, zero_point)
         return _tensor(weight, block, quantize_with(weight, scale, zero_point), scale, zero_point)
 
 
 def _checked_block(config: Int4WeightOnlyConfig, weight: "torch.Tensor") -> tuple[int, ...]:
-    shape = tuple(weight.shape)
-    target = Target("", shape, DType.parse(weight.dtype), named=True)
-    reason = weight_refusal(target, "int4", modules=LINEAR)
-    if reason is not None:
-        raise BuildError(f"the weight cannot be quantized to int4: {reason}")
-    return _block(config, shape)
+    target = served_target(weight, "int4", partial(weight_refusal, what="int4", modules=LINEAR))
+    return _block(config, target.shape)
 
 
 def _block(config: Int4WeightOnlyConfig, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,16 +1,16 @@
 """Builder of int8 weights, and what it shares with those that quantize activations, too."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.base import Target, register_builder
-from qconfig.builders.weights import weight_refusal
+from qconfig.builders.weights import served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.granularity import Granularity
 from qconfig.configs.int8 import Int8PairGranularity, Int8WeightOnlyConfig
-from qconfig.errors import BuildError
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
-from qconfig.layouts.blocks import check_scale, scale_shape
+from qconfig.layouts.blocks import check_qparams, scale_shape
 from qconfig.layouts.int8 import Int8TensorLayout
 
 if TYPE_CHECKING:
@@ -139,14 +139,11 @@ def int8_with_qparams(
     from qconfig.tensors.intx_quantize import checked_qparams, quantize_with_qparams
 
     block = _checked_block(granularity, weight)
-    blocks = scale_shape(tuple(weight.shape), block)
-    check_scale("scale", tuple(scale.shape), blocks)
-    if zero_point is not None:
-        check_scale("zero_point", tuple(zero_point.shape), blocks)
+    check_qparams(tuple(weight.shape), block, scale, zero_point)
     codes_type = DType.INT7 if reduce_range else DType.INT8
     scale, zero_point = checked_qparams(scale, zero_point, codes_type)
     # What a tensor shares, each of its rows is told.
-    rows = (*weight.shape[:-1], blocks[-1])
+    rows = (*weight.shape[:-1], scale.shape[-1])
     each = None if zero_point is None else zero_point.expand(rows)
     codes = quantize_with_qparams(weight, scale.expand(rows), each, codes_type)
     return Int8Tensor(
@@ -163,8 +160,5 @@ def int8_with_qparams(
 def _checked_block(
     granularity: Int8PairGranularity | Granularity, weight: "torch.Tensor"
 ) -> tuple[int, ...]:
-    shape = tuple(weight.shape)
-    reason = weight_refusal(Target("", shape, DType.parse(weight.dtype), named=True), "int8")
-    if reason is not None:
-        raise BuildError(f"the weight cannot be quantized to int8: {reason}")
-    return granularity.block_of(shape)
+    target = served_target(weight, "int8", partial(weight_refusal, what="int8"))
+    return granularity.block_of(target.shape)

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from qconfig.builders.base import Target, register_builder
-from qconfig.builders.weights import LINEAR, LINEAR_AND_EMBEDDING, weight_refusal
+from qconfig.builders.weights import LINEAR, LINEAR_AND_EMBEDDING, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, IntxPackingFormat, MappingType
 from qconfig.configs.granularity import PerAxis, PerGroup
 from qconfig.configs.intx import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
-from qconfig.errors import BuildError, FieldError
-from qconfig.layouts.blocks import check_scale, scale_shape
+from qconfig.errors import FieldError
+from qconfig.layouts.blocks import check_qparams, scale_shape
 from qconfig.layouts.intx import (
     ActivationQuantization,
     IntxUnpackedToInt8TensorLayout,
@@ -92,21 +92,13 @@ class _Scheme:
         from qconfig.tensors.intx_quantize import checked_qparams, quantize_with_qparams
 
         block = self._checked_block(weight)
-        blocks = scale_shape(tuple(weight.shape), block)
-        check_scale("scale", tuple(scale.shape), blocks)
-        if zero_point is not None:
-            check_scale("zero_point", tuple(zero_point.shape), blocks)
+        check_qparams(tuple(weight.shape), block, scale, zero_point)
         scale, zero_point = checked_qparams(scale, zero_point, self.weight_dtype)
         codes = quantize_with_qparams(weight, scale, zero_point, self.weight_dtype)
         return self._tensor(weight, block, codes, scale, zero_point)
 
     def _checked_block(self, weight: "torch.Tensor") -> tuple[int, ...]:
-        shape = tuple(weight.shape)
-        reason = self.refusal(Target("", shape, DType.parse(weight.dtype), named=True))
-        if reason is not None:
-            kind = self.weight_dtype.value
-            raise BuildError(f"the weight cannot be quantized to {kind}: {reason}")
-        return self.block(shape)
+        return self.block(served_target(weight, self.weight_dtype.value, self.refusal).shape)
 
     def _tensor(
         self,

@@ -1,13 +1,14 @@
 """Builder of the MX family."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qconfig.builders.base import Target, register_builder
-from qconfig.builders.weights import LINEAR, weight_refusal
+from qconfig.builders.weights import LINEAR, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.mx import MXDynamicActivationMXWeightConfig
-from qconfig.errors import BuildError, FieldError
+from qconfig.errors import FieldError
 from qconfig.layouts.mx import (
     LEAST_PACKED_BLOCK,
     MXElementType,
@@ -72,10 +73,7 @@ class MXBuilder:
         from qconfig.tensors.mx import MXTensor
         from qconfig.tensors.mx_quantize import quantize_mx
 
-        target = Target("", tuple(weight.shape), DType.parse(weight.dtype), named=True)
-        reason = self.refusal(config, target)
-        if reason is not None:
-            raise BuildError(f"the weight cannot be quantized to MX: {reason}")
+        target = served_target(weight, "MX", partial(self.refusal, config))
         element = MXElementType(config.weight_dtype.value)
         _check_block(config.block_size, target.shape[-1], element)
         codes, scale = quantize_mx(weight, element, config.block_size, config.scaling_mode)

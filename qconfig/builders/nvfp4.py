@@ -1,10 +1,11 @@
 """Builders of the NVFP4 family."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from qconfig.builders.base import Target, register_builder
 from qconfig.builders.layer_calibration import LayerCalibration
-from qconfig.builders.weights import LINEAR, weight_refusal
+from qconfig.builders.weights import LINEAR, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.nvfp4 import NVFP4DynamicActivationNVFP4WeightConfig, NVFP4WeightOnlyConfig
@@ -57,10 +58,7 @@ class _NVFP4Builder:
         from qconfig.tensors.nvfp4 import NVFP4Tensor
         from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
 
-        target = Target("", tuple(weight.shape), DType.parse(weight.dtype), named=True)
-        reason = self.refusal(config, target)
-        if reason is not None:
-            raise BuildError(f"the weight cannot be quantized to NVFP4: {reason}")
+        target = served_target(weight, "NVFP4", partial(self.refusal, config))
         _check_columns(target.shape[-1])
         second = per_tensor_scale_of(weight.detach()) if _has_second(config) else None
         codes, scale = quantize_nvfp4(weight, second)

@@ -1,6 +1,14 @@
 """Which parameters can be packed weights, the same for all families."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from qconfig.builders.base import Target
+from qconfig.codec.dtypes import DType
+from qconfig.errors import BuildError
+
+if TYPE_CHECKING:
+    import torch
 
 LINEAR = ("Linear",)
 LINEAR_AND_EMBEDDING = ("Linear", "Embedding")
@@ -43,3 +51,23 @@ def weight_refusal(
         if target.parameter != "weight":
             return f"{target.parameter} is not the weight of {classes[0]}, and no rule names it"
     return None
+
+
+def served_target(
+    weight: "torch.Tensor", what: str, refusal: Callable[[Target], str | None]
+) -> Target:
+    """Return a weight as a target without a name: what a builder may be asked to build.
+
+    Args:
+        weight: what is to be quantized.
+        what: to what, for the error.
+        refusal: why a target cannot be served, or None.
+
+    Raises:
+        BuildError: it is refused, for its type or rank.
+    """
+    target = Target("", tuple(weight.shape), DType.parse(weight.dtype), named=True)
+    reason = refusal(target)
+    if reason is not None:
+        raise BuildError(f"the weight cannot be quantized to {what}: {reason}")
+    return target

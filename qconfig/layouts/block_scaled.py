@@ -4,7 +4,6 @@ Which dimension the blocks lie along follows from the shapes, so that a transpos
 further attribute: it is the one in which codes and scales differ in size.
 """
 
-from qconfig.codec.dtypes import DType
 from qconfig.errors import LayoutError
 
 _TILE_ROWS, _TILE_COLUMNS = 128, 4
@@ -86,7 +85,7 @@ def check_block_scale(
         fits = shape[-1] % block_size == 0
         expected = swizzled_shape(shape, block_size)
     else:
-        dim = _scaled_dimension(shape, scale, block_size)
+        dim = block_dimension(shape, scale, block_size, 1)
         fits = shape[dim] % block_size == 0
         expected = (*shape[:dim], shape[dim] // block_size, *shape[dim + 1 :])
     if not fits:
@@ -102,19 +101,4 @@ def check_block_scale(
             pointer="/scale",
             found=scale,
             expected=f"shape {expected}",
-        )
-
-
-def _scaled_dimension(shape: tuple[int, ...], scale: tuple[int, ...], block_size: int) -> int:
-    return block_dimension(shape, scale, block_size, 1)
-
-
-def check_shown(dtype: DType) -> None:
-    """Raise LayoutError unless a tensor can show this element type."""
-    if not dtype.is_float:
-        raise LayoutError(
-            "dtype is not a floating-point type",
-            pointer="/dtype",
-            found=dtype.value,
-            expected="float16, bfloat16, float32 or float64",
         )

@@ -1,5 +1,6 @@
 """The relation between quantized data, its block size and its scale."""
 
+from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import LayoutError
 
 
@@ -39,3 +40,26 @@ def check_scale(name: str, found: tuple[int, ...], expected: tuple[int, ...]) ->
             found=found,
             expected=f"shape {expected}",
         )
+
+
+def check_qparams(
+    shape: tuple[int, ...],
+    block_size: tuple[int, ...],
+    scale: TensorValue,
+    zero_point: TensorValue | None,
+) -> None:
+    """Check that scales and zero points keep their dimensions and have one entry per block.
+
+    Args:
+        shape: logical shape of the quantized tensor.
+        block_size: elements of a block along each dimension.
+        scale: the scales.
+        zero_point: the zero points, or None where there are none.
+
+    Raises:
+        LayoutError: naming the field; or blocks that do not tile the shape.
+    """
+    blocks = scale_shape(shape, block_size)
+    check_scale("scale", tuple(scale.shape), blocks)
+    if zero_point is not None:
+        check_scale("zero_point", tuple(zero_point.shape), blocks)

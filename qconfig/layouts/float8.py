@@ -16,8 +16,8 @@ from qconfig.configs.granularity import (
 )
 from qconfig.configs.supported import check_finite, check_supported
 from qconfig.errors import LayoutError
-from qconfig.layouts.blocks import check_scale, scale_shape
-from qconfig.layouts.int8 import check_dtype
+from qconfig.layouts.blocks import check_qparams
+from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, register_value, tensor
 
 CODES = ("float8_e4m3fn", "float8_e5m2")
@@ -135,9 +135,9 @@ class Float8TensorLayout(Layout):
         Raises:
             LayoutError: naming the field.
         """
-        check_dtype(self.dtype)
+        check_shown_dtype(self.dtype)
         shape = tuple(self.qdata.shape)
-        check_scale("scale", tuple(self.scale.shape), scale_shape(shape, self.block_size))
+        check_qparams(shape, self.block_size, self.scale, None)
         check_static("act_quant_scale", self.act_quant_scale, self.act_quant_kwargs, shape[-1])
         check_static(
             "output_act_quant_scale",

@@ -1,7 +1,5 @@
 """Layout of the int4 family, current version. Retired ones lie in `qconfig.migrations`."""
 
-from typing import Any
-
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
@@ -9,7 +7,7 @@ from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.supported import check_supported
 from qconfig.errors import LayoutError
 from qconfig.layouts.blocks import check_scale, scale_shape
-from qconfig.layouts.int8 import check_dtype
+from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
 
 ACTIVATION_DTYPES = (
@@ -62,31 +60,26 @@ class Int4TensorLayout(Layout):
     )
 
     def check_relations(self) -> None:
-        """Check shape, scales and types."""
-        check_int4(self)
+        """Check shape, block size, scales, factor and types.
 
-
-def check_int4(layout: Any) -> None:
-    """Check shape, block size, scales, factor and types of any Int4Tensor form.
-
-    Raises:
-        LayoutError: naming the field.
-    """
-    check_dtype(layout.dtype)
-    packed_dimension(tuple(layout.qdata.shape), layout.shape)
-    expected = list(scale_shape(layout.shape, clipped(layout.block_size, layout.shape)))
-    expected[-2:] = reversed(expected[-2:])
-    check_scale("scale", tuple(layout.scale.shape), tuple(expected))
-    check_scale("zero_point", tuple(layout.zero_point.shape), tuple(expected))
-    factor = layout.act_pre_scale
-    if factor is not None and factor.shape[-1] not in {1, layout.shape[-1]}:
-        raise LayoutError(
-            "act_pre_scale has a wrong size for K",
-            pointer="/act_pre_scale",
-            found=tuple(factor.shape),
-            expected=f"(..., {layout.shape[-1]})",
-        )
-    check_supported(layout.activation_dtype, "activation_dtype", ACTIVATION_DTYPES)
+        Raises:
+            LayoutError or FieldError: naming the field.
+        """
+        check_shown_dtype(self.dtype)
+        packed_dimension(tuple(self.qdata.shape), self.shape)
+        expected = list(scale_shape(self.shape, clipped(self.block_size, self.shape)))
+        expected[-2:] = reversed(expected[-2:])
+        check_scale("scale", tuple(self.scale.shape), tuple(expected))
+        check_scale("zero_point", tuple(self.zero_point.shape), tuple(expected))
+        factor = self.act_pre_scale
+        if factor is not None and factor.shape[-1] not in {1, self.shape[-1]}:
+            raise LayoutError(
+                "act_pre_scale has a wrong size for K",
+                pointer="/act_pre_scale",
+                found=tuple(factor.shape),
+                expected=f"(..., {self.shape[-1]})",
+            )
+        check_supported(self.activation_dtype, "activation_dtype", ACTIVATION_DTYPES)
 
 
 def clipped(block_size: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:

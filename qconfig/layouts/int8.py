@@ -1,14 +1,12 @@
 """Layouts of the int8 family, current versions. Retired ones lie in `qconfig.migrations`."""
 
-from typing import Any
-
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
-from qconfig.errors import LayoutError
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
-from qconfig.layouts.blocks import check_scale, scale_shape
+from qconfig.layouts.blocks import check_qparams
+from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
 
 
@@ -55,29 +53,10 @@ class Int8TensorLayout(Layout):
     )
 
     def check_relations(self) -> None:
-        """Check that scales and zero points have one entry per block."""
-        check_int8(self)
+        """Check that scales and zero points have one entry per block.
 
-
-def check_int8(layout: Any) -> None:
-    """Check block size, scale, zero point and outer dtype of any Int8Tensor form.
-
-    Raises:
-        LayoutError: naming the field.
-    """
-    check_dtype(layout.dtype)
-    expected = scale_shape(tuple(layout.qdata.shape), layout.block_size)
-    check_scale("scale", tuple(layout.scale.shape), expected)
-    if layout.zero_point is not None:
-        check_scale("zero_point", tuple(layout.zero_point.shape), expected)
-
-
-def check_dtype(dtype: DType) -> None:
-    """Raise LayoutError unless a tensor can show this element type."""
-    if not dtype.is_float:
-        raise LayoutError(
-            "dtype is not a floating-point type",
-            pointer="/dtype",
-            found=dtype.value,
-            expected="float16, bfloat16, float32 or float64",
-        )
+        Raises:
+            LayoutError: naming the field.
+        """
+        check_shown_dtype(self.dtype)
+        check_qparams(tuple(self.qdata.shape), self.block_size, self.scale, self.zero_point)

@@ -9,8 +9,8 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
 from qconfig.errors import FieldError, LayoutError
-from qconfig.layouts.blocks import check_scale, scale_shape
-from qconfig.layouts.int8 import check_dtype
+from qconfig.layouts.blocks import check_qparams
+from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
 
 INTX_DTYPES = tuple(DType(f"int{bits}") for bits in range(1, 9))
@@ -59,17 +59,14 @@ class IntxUnpackedToInt8TensorLayout(Layout):
 
 
 def check_intx(layout: Any) -> None:
-    """Check target type, block size, scale, zero point and outer dtype of an intx form.
+    """Check target type, block size, scale, zero point and shown dtype of an intx layout.
 
     Raises:
         LayoutError: naming the field.
     """
-    check_dtype(layout.dtype)
+    check_shown_dtype(layout.dtype)
     code_range(layout.target_dtype)
-    expected = scale_shape(tuple(layout.qdata.shape), layout.block_size)
-    check_scale("scale", tuple(layout.scale.shape), expected)
-    if layout.zero_point is not None:
-        check_scale("zero_point", tuple(layout.zero_point.shape), expected)
+    check_qparams(tuple(layout.qdata.shape), layout.block_size, layout.scale, layout.zero_point)
 
 
 def code_range(target_dtype: DType) -> tuple[int, int]:

@@ -1,7 +1,6 @@
 """Layouts of the MX formats, current versions. Retired ones lie in `qconfig.migrations`."""
 
 from enum import StrEnum
-from typing import Any
 
 from attrs import frozen
 
@@ -9,7 +8,8 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import KernelPreference, ScaleCalculationMode
 from qconfig.errors import LayoutError
-from qconfig.layouts.block_scaled import check_block_scale, check_shown, logical_shape
+from qconfig.layouts.block_scaled import check_block_scale, logical_shape
+from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, register_value, tensor
 
 LEAST_PACKED_BLOCK = 4
@@ -100,51 +100,41 @@ class MXTensorLayout(Layout):
     @property
     def shape(self) -> tuple[int, ...]:
         """Logical shape: fp4 has two elements a byte along the dimension of the blocks."""
-        return mx_shape(self)
+        if not self.elem_dtype.is_packed:
+            return tuple(self.qdata.shape)
+        scale = None if self.is_swizzled_scales else tuple(self.scale.shape)
+        return logical_shape(tuple(self.qdata.shape), scale, self.block_size)
 
     def check_relations(self) -> None:
-        """Check that the codes have their type and that each block has a scale."""
-        check_mx(self)
+        """Check that the codes have their type and that each block has a scale.
 
-
-def mx_shape(layout: Any) -> tuple[int, ...]:
-    """Return the logical shape of an MXTensor form that names its fields as the current one."""
-    if not layout.elem_dtype.is_packed:
-        return tuple(layout.qdata.shape)
-    scale = None if layout.is_swizzled_scales else tuple(layout.scale.shape)
-    return logical_shape(tuple(layout.qdata.shape), scale, layout.block_size)
-
-
-def check_mx(layout: Any) -> None:
-    """Check types and shapes of an MXTensor form that names its fields as the current one.
-
-    Raises:
-        LayoutError: naming the field.
-    """
-    check_shown(layout.dtype)
-    found = str(layout.qdata.dtype).removeprefix("torch.")
-    if found != layout.elem_dtype.stored:
-        raise LayoutError(
-            "qdata has another element type than elem_dtype says",
-            pointer="/qdata",
-            found=found,
-            expected=f"{layout.elem_dtype.stored} for {layout.elem_dtype.value}",
+        Raises:
+            LayoutError: naming the field.
+        """
+        check_shown_dtype(self.dtype)
+        found = str(self.qdata.dtype).removeprefix("torch.")
+        if found != self.elem_dtype.stored:
+            raise LayoutError(
+                "qdata has another element type than elem_dtype says",
+                pointer="/qdata",
+                found=found,
+                expected=f"{self.elem_dtype.stored} for {self.elem_dtype.value}",
+            )
+        if self.elem_dtype.is_packed and self.block_size < LEAST_PACKED_BLOCK:
+            raise LayoutError(
+                "blocks of fp4 are single bytes, and which way they lie does not show",
+                pointer="/block_size",
+                found=self.block_size,
+                expected=f"{LEAST_PACKED_BLOCK} or more",
+            )
+        kwargs = self.act_quant_kwargs
+        if kwargs is not None and kwargs.block_size != self.block_size:
+            raise LayoutError(
+                "blocks of the activation are not those of the weight",
+                pointer="/act_quant_kwargs/block_size",
+                found=kwargs.block_size,
+                expected=str(self.block_size),
+            )
+        check_block_scale(
+            self.shape, tuple(self.scale.shape), self.block_size, self.is_swizzled_scales
         )
-    if layout.elem_dtype.is_packed and layout.block_size < LEAST_PACKED_BLOCK:
-        raise LayoutError(
-            "blocks of fp4 are single bytes, and which way they lie does not show",
-            pointer="/block_size",
-            found=layout.block_size,
-            expected=f"{LEAST_PACKED_BLOCK} or more",
-        )
-    kwargs = layout.act_quant_kwargs
-    if kwargs is not None and kwargs.block_size != layout.block_size:
-        raise LayoutError(
-            "blocks of the activation are not those of the weight",
-            pointer="/act_quant_kwargs/block_size",
-            found=kwargs.block_size,
-            expected=str(layout.block_size),
-        )
-    check_block_scale(
-        mx_shape(layout), tuple(layout.scale.shape), layout.block_size, layout.is_swizzled_scales
-    )

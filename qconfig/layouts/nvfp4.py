@@ -1,13 +1,12 @@
 """Layouts of NVFP4, current versions. Retired ones lie in `qconfig.migrations`."""
 
-from typing import Any
-
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import LayoutError
-from qconfig.layouts.block_scaled import check_block_scale, check_shown, logical_shape
+from qconfig.layouts.block_scaled import check_block_scale, logical_shape
+from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, register_value, tensor
 
 BLOCK = 16
@@ -78,31 +77,19 @@ class NVFP4TensorLayout(Layout):
     @property
     def shape(self) -> tuple[int, ...]:
         """Logical shape: two elements a byte along the dimension of the blocks."""
-        return nvfp4_shape(self)
+        scale = None if self.is_swizzled_scales else tuple(self.scale.shape)
+        return logical_shape(tuple(self.qdata.shape), scale, self.block_size)
 
     def check_relations(self) -> None:
-        """Check that each block has a scale and second scales have one entry a matrix."""
-        check_nvfp4(self)
+        """Check that each block has a scale and second scales have one entry a matrix.
 
-
-def nvfp4_shape(layout: Any) -> tuple[int, ...]:
-    """Return the logical shape of an NVFP4Tensor form that names its fields as the current one."""
-    scale = None if layout.is_swizzled_scales else tuple(layout.scale.shape)
-    return logical_shape(tuple(layout.qdata.shape), scale, layout.block_size)
-
-
-def check_nvfp4(layout: Any) -> None:
-    """Check shapes of an NVFP4Tensor form that names its fields as the current one.
-
-    Raises:
-        LayoutError: naming the field.
-    """
-    check_shown(layout.dtype)
-    shape = nvfp4_shape(layout)
-    check_block_scale(
-        shape, tuple(layout.scale.shape), layout.block_size, layout.is_swizzled_scales
-    )
-    check_second_scales(shape, layout.per_tensor_scale, layout.act_per_tensor_scale)
+        Raises:
+            LayoutError: naming the field.
+        """
+        check_shown_dtype(self.dtype)
+        shape = self.shape
+        check_block_scale(shape, tuple(self.scale.shape), self.block_size, self.is_swizzled_scales)
+        check_second_scales(shape, self.per_tensor_scale, self.act_per_tensor_scale)
 
 
 def check_second_scales(
