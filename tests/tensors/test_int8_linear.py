@@ -4,7 +4,7 @@ from torch.nn.functional import bilinear, embedding, linear
 
 from qconfig.errors import UnsupportedOperationError, UsageError
 from qconfig.tensors import SupportsActivationScaling
-from tests.tensors.samples import GRANULARITIES, activation, double, packed
+from tests.tensors.samples import FLOATS, GRANULARITIES, activation, double, packed
 
 # Relative to the largest exact value: one rounding of the result, or of each value and the result.
 TOLERANCE = {
@@ -109,12 +109,29 @@ def test_int8_tensor_supports_activation_scaling():
         (torch.ones(3, 63), "shapes of activation and weight do not fit"),
         (torch.tensor(1.0), "shapes of activation and weight do not fit"),
         (torch.ones(3, 64, dtype=torch.int64), "the activation is not floating point"),
+        (torch.ones(3, 64).to(torch.float8_e5m2), "the activation is not floating point"),
     ],
 )
 def test_wrong_activations_are_refused(x, message):
-    """Shapes that do not fit and integer activations raise."""
+    """Shapes that do not fit, integer and float8 activations raise."""
     with pytest.raises(UsageError, match=message):
         linear(x, packed())
+
+
+@pytest.mark.parametrize("shape", [(31,), (32, 1), (3, 32)])
+def test_wrong_biases_are_refused(shape):
+    """A bias that is no vector of N entries raises, whatever it could be broadcast to."""
+    with pytest.raises(UsageError, match="the bias does not fit the weight"):
+        linear(torch.ones(3, 64), packed(), torch.ones(shape))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_results_have_the_activations_type(dtype):
+    """A bias of a wider type takes part in the sum and does not show in the type."""
+    tensor, x, bias = packed(dtype=dtype), activation(3, 64, dtype=dtype), torch.full((32,), 2.0)
+    result = linear(x, tensor, bias.double())
+    assert result.dtype == dtype
+    assert torch.equal(result, (linear(x, tensor).double() + 2.0).to(dtype))
 
 
 def test_packed_activations_are_refused():
