@@ -123,9 +123,17 @@ def _int4(draw: Draw, entry: Entry, values: Values) -> None:
             del values["zero_point_domain"]
 
 
+def _raise_bounds(values: Values) -> None:
+    """Make bounds of absolute maxima, which retired classes left free, what they can be."""
+    for name in ("activation_value_lb", "activation_value_ub"):
+        if values.get(name) is not None:
+            values[name] = abs(values[name])
+
+
 def _float8(draw: Draw, entry: Entry, values: Values) -> None:
     float8 = st.sampled_from(FLOAT8)
     _redraw(draw, values, weight_dtype=float8, activation_dtype=float8)
+    _raise_bounds(values)
     if entry.name == "Float8WeightOnlyConfig":
         _redraw(draw, values, granularity=_FLOAT8_WEIGHTS)
     if entry.name == "Float8DynamicActivationFloat8WeightConfig":

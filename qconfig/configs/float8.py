@@ -93,10 +93,12 @@ class Float8DynamicActivationFloat8WeightConfig(Config):
     activation_value_lb: float | None = attribute(
         "Least absolute maximum of activations that scales are made for; null for none.",
         default=None,
+        minimum=0.0,
     )
     activation_value_ub: float | None = attribute(
         "Greatest absolute maximum of activations that scales are made for; null for none.",
         default=None,
+        minimum=0.0,
     )
     kernel_preference: KernelPreference = attribute(
         "Which of torchao's kernels to use; carried.", default=KernelPreference.AUTO

@@ -92,10 +92,12 @@ class Float8FakeQuantizeConfig:
     )
     granularity: PerTensor | PerRow = attribute("Which elements share a scale.", factory=PerRow)
     hp_value_lb: float | None = attribute(
-        "Least absolute maximum that scales are made for; null for none.", default=None
+        "Least absolute maximum that scales are made for; null for none.", default=None, minimum=0.0
     )
     hp_value_ub: float | None = attribute(
-        "Greatest absolute maximum that scales are made for; null for none.", default=None
+        "Greatest absolute maximum that scales are made for; null for none.",
+        default=None,
+        minimum=0.0,
     )
 
     def __attrs_post_init__(self) -> None:

@@ -41,10 +41,12 @@ class QuantizeTensorToFloat8Kwargs:
         "How torchao's product is computed; carried.", default=None
     )
     hp_value_lb: float | None = attribute(
-        "Least absolute maximum that scales are made for; null for none.", default=None
+        "Least absolute maximum that scales are made for; null for none.", default=None, minimum=0.0
     )
     hp_value_ub: float | None = attribute(
-        "Greatest absolute maximum that scales are made for; null for none.", default=None
+        "Greatest absolute maximum that scales are made for; null for none.",
+        default=None,
+        minimum=0.0,
     )
     kernel_preference: KernelPreference = attribute(
         "Which of torchao's kernels to use; carried.", default=KernelPreference.AUTO

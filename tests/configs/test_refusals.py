@@ -144,6 +144,11 @@ def test_float8_pairs_that_are_not(granularity):
             "a finite number",
         ),
         (
+            lambda: Float8DynamicActivationFloat8WeightConfig(activation_value_ub=-1.0),
+            "/activation_value_ub",
+            "at least 0",
+        ),
+        (
             lambda: MXDynamicActivationMXWeightConfig(weight_dtype=DType.FLOAT8_E5M2),
             "/weight_dtype",
             "float8_e4m3fn",
