@@ -55,13 +55,7 @@ class Field:
 
         Such a tensor is on its way into a product, which changes them back; no layout holds it.
         """
-        shape = self.tensor.shape
-        return (
-            self.follows in _VECTORS
-            and len(shape) > 1
-            and shape[-1] == 1
-            and self.tensor.numel() > 1
-        )
+        return self.follows in _VECTORS and _is_flipped_vector(self.tensor)
 
     def followed(self, rank: int) -> int | None:
         """Return the logical dimension that a vector belongs to; None for one of a single entry."""
@@ -97,9 +91,13 @@ def flipped_field(weight: "MatrixTensor") -> str | None:
     """Return the name of a vector whose tensor is turned the wrong way for a product, or None."""
     for name, follows in weight.follows.items():
         tensor = getattr(weight, name) if follows in _VECTORS else None
-        if tensor is not None and Field(name, tensor, follows, is_payload=False).is_flipped:
+        if tensor is not None and _is_flipped_vector(tensor):
             return name
     return None
+
+
+def _is_flipped_vector(tensor: torch.Tensor) -> bool:
+    return tensor.dim() > 1 and tensor.shape[-1] == 1 and tensor.numel() > 1
 
 
 def elements_per_entry(field: Field, dim: int, size: int, rank: int) -> int:

@@ -31,6 +31,22 @@ def compile_full_graph(subject: Subject) -> None:
     require(count == 1, f"{count} compilations for 10 layers of one shape and 2 batch sizes")
 
 
+def compile_blocks(subject: Subject) -> None:
+    """Modules that are compiled one by one share a full graph, though each has its own weight."""
+    torch._dynamo.reset()  # noqa: SLF001
+    counter: Any = CompileCounterWithBackend(subject.compile_backend)
+    for seed in range(10):
+        layer = subject.quantized_linear(seed)
+        compiled = nn.Sequential(layer, nn.ReLU())
+        compiled.compile(fullgraph=True, dynamic=True, backend=counter)
+        x = subject.activation(3)
+        with torch.no_grad():
+            require_close(compiled(x), layer(x).relu(), f"block {seed}")
+    torch._dynamo.reset()  # noqa: SLF001
+    count = counter.frame_count
+    require(count == 1, f"{count} compilations for 10 blocks of one shape")
+
+
 def compile_with_gradient(subject: Subject) -> None:
     """A compiled linear hands the gradient to its activation."""
     torch._dynamo.reset()  # noqa: SLF001
@@ -62,4 +78,4 @@ def meta_device(subject: Subject) -> None:
     require((found.shape, found.dtype) == (tensor.shape, tensor.dtype), "shape or dtype changes")
 
 
-CHECKS = (compile_full_graph, compile_with_gradient, fake_tensors, meta_device)
+CHECKS = (compile_full_graph, compile_blocks, compile_with_gradient, fake_tensors, meta_device)
