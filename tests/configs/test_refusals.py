@@ -146,7 +146,7 @@ def test_float8_pairs_that_are_not(granularity):
         (
             lambda: Float8DynamicActivationFloat8WeightConfig(activation_value_ub=-1.0),
             "/activation_value_ub",
-            "at least 0",
+            "at least 0.0",
         ),
         (
             lambda: MXDynamicActivationMXWeightConfig(weight_dtype=DType.FLOAT8_E5M2),
