@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound=type)
 
+PREPARED = frozenset({"FakeQuantizedLinear", "FakeQuantizedEmbedding"})
+"""Classes of the modules that QAT puts in; only configs that change modules serve them."""
+
 
 @frozen
 class Target:

@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from qconfig.builders.base import QparamsBuilder, Target, builder_of, register_builder
+from qconfig.builders.base import (
+    PREPARED,
+    CalibratedBuilder,
+    QparamsBuilder,
+    Target,
+    builder_of,
+    register_builder,
+)
 from qconfig.builders.qat_schemes import simulated_config
+from qconfig.builders.weights import LINEAR_AND_EMBEDDING
 from qconfig.configs.choices import QATStep
 from qconfig.configs.qat import QATConfig
 from qconfig.errors import BuildError
@@ -17,8 +25,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from qconfig.tensors.fake_quantized import FakeQuantizer
-
-_FAKE = ("FakeQuantizedLinear", "FakeQuantizedEmbedding")
 
 
 @frozen
@@ -45,17 +51,19 @@ class QATBuilder:
     def refusal(self, config: QATConfig, target: Target) -> str | None:
         """Return why a parameter is left alone, or None: what the base config says, and the step.
 
-        Served are weights of Linear, and of Embedding where the base config serves it.
+        Served are weights of Linear, and of Embedding where the base config serves it, but not of
+        their subclasses: those have forwards of their own.
         """
-        is_fake = bool(set(target.module_classes) & set(_FAKE))
+        kind = target.module_classes[0] if target.module_classes else None
+        is_fake = kind in PREPARED
         if target.parameter != "weight":
             return "it is not the weight of a module"
         if config.step is QATStep.CONVERT and not is_fake:
             return "the module is not prepared for training"
         if config.step is QATStep.PREPARE and is_fake:
             return "the module is prepared already"
-        if not set(target.module_classes) & {"Linear", "Embedding"}:
-            return "the module is neither a Linear nor an Embedding"
+        if not is_fake and kind not in LINEAR_AND_EMBEDDING:
+            return f"module class {kind} is neither Linear nor Embedding itself"
         base = _scheme(config).base
         return builder_of(base).refusal(base, target)
 
@@ -63,11 +71,21 @@ class QATBuilder:
         """Return the layout that the weight has in the end; in PREPARE it stays a float for now.
 
         Raises:
-            BuildError: the fake quantizers have no counterpart that can be built.
+            BuildError: the fake quantizers have no counterpart that can be built, the base config
+                needs calibration, or there is none to build with.
             FieldError or LayoutError: the base config does not fit the shape.
         """
         base = _scheme(config).base
-        return builder_of(base).layout(base, target)
+        builder = builder_of(base)
+        if isinstance(builder, CalibratedBuilder) and builder.needs_calibration(base):
+            raise BuildError(
+                "what needs calibration cannot be trained",
+                pointer="/base_config",
+                found=type(base).__name__,
+                expected="a config that quantizes weights by itself",
+                hint="give it the scales of activations, if it has fields for them",
+            )
+        return builder.layout(base, target)
 
     def build(self, config: QATConfig, weight: "torch.Tensor") -> "torch.Tensor":
         """Refuse: there is no module.
@@ -101,6 +119,13 @@ class QATBuilder:
 def _scheme(config: QATConfig) -> _Scheme:
     if config.base_config is not None:
         return _Scheme(config.base_config)
+    if config.step is QATStep.CONVERT:
+        raise BuildError(
+            "the step CONVERT does not say what to build",
+            pointer="/base_config",
+            found=None,
+            expected="the config, or the counterpart of the fake quantizers, of the step PREPARE",
+        )
     weight, activation = config.weight_config, config.activation_config
     return _Scheme(
         simulated_config(activation, weight),
@@ -113,6 +138,12 @@ def _scheme(config: QATConfig) -> _Scheme:
 def _prepared(scheme: _Scheme, module: "nn.Module") -> "nn.Module":
     from qconfig.tensors.fake_quantized import FAKE_QUANTIZED, FakeQuantizer, LearnedRange
 
+    if "forward" in vars(module):
+        raise BuildError(
+            "the module's forward was exchanged, and training needs its own",
+            found="an attribute forward of the module",
+            hint="prepare before what wraps the module, or leave it out by a rule",
+        )
     base, builder, source = scheme.base, builder_of(scheme.base), cast_module(module)
     build = partial(builder.build, base)
     learned = None
@@ -124,8 +155,7 @@ def _prepared(scheme: _Scheme, module: "nn.Module") -> "nn.Module":
     quantizer = FakeQuantizer(
         build, learned, weights=scheme.weights, activations=scheme.activations
     )
-    kind = next(c.__name__ for c in type(module).__mro__ if c.__name__ in FAKE_QUANTIZED)
-    prepared: Any = FAKE_QUANTIZED[kind]
+    prepared: Any = FAKE_QUANTIZED[type(module).__name__]
     result: nn.Module = prepared(source, quantizer)
     return result
 
@@ -137,11 +167,9 @@ def _converted(config: QATConfig, module: "nn.Module") -> "nn.Module":
 
     trained = cast_module(module)
     quantizer: FakeQuantizer = trained.fake_quantizer
-    base = config.base_config
+    base = _scheme(config).base
     simulated: Any = quantizer.packed(trained.weight)
-    if base is None:
-        packed = simulated
-    elif quantizer.learned is None:
+    if quantizer.learned is None:
         packed = builder_of(base).build(base, trained.weight.detach())
     else:
         builder = builder_of(base)
@@ -158,20 +186,19 @@ def _converted(config: QATConfig, module: "nn.Module") -> "nn.Module":
     return result
 
 
-def _check_alike(
-    base: Config | None, quantizer: "FakeQuantizer", simulated: Any, packed: Any
-) -> None:
+def _check_alike(base: Config, quantizer: "FakeQuantizer", simulated: Any, packed: Any) -> None:
     import torch
 
     differs = None
     if quantizer.rounds_weights and not torch.equal(simulated.dequantize(), packed.dequantize()):
         differs = "the weight"
     if quantizer.rounds_activations:
-        columns = packed.shape[1]
-        probe = torch.linspace(-3, 4, 2 * columns).view(2, columns).to(packed.dtype)
-        seen = [t.activation_seen(probe.to(t.device)) for t in (simulated, packed)]
-        if not torch.equal(*seen):
+        rows, columns = packed.shape
+        both = (simulated, packed)
+        if not torch.equal(*[t.activation_seen(_probe(columns, t)) for t in both]):
             differs = "the activation"
+        elif not torch.equal(*[t.output_seen(_probe(rows, t)) for t in both]):
+            differs = "the output"
     if differs is not None:
         raise BuildError(
             f"the base config rounds {differs} otherwise than the module was trained with",
@@ -179,6 +206,13 @@ def _check_alike(
             found=type(base).__name__,
             expected="the config, or the counterpart of the fake quantizers, of the step PREPARE",
         )
+
+
+def _probe(columns: int, like: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    values = torch.linspace(-3, 4, 2 * columns).view(2, columns)
+    return values.to(like.device, like.dtype)
 
 
 def _nothing_to_learn(base: Config) -> BuildError:

@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from qconfig.builders.base import Builder, Target, builder_of
+from qconfig.builders.base import PREPARED, Builder, ModuleBuilder, Target, builder_of
 from qconfig.codec.dtypes import DType
 from qconfig.codec.layout_values import layout_nbytes
 from qconfig.errors import BuildError, QconfigError
@@ -45,7 +45,11 @@ class ConfigBuilders:
     def refusal(self, name: str, target: Target) -> str | None:
         """Return why a config cannot serve a parameter, or None."""
         builder = self._builders.get(name)
-        return builder.refusal(self._configs[name], target) if builder else "no builder"
+        if builder is None:
+            return "no builder"
+        if set(target.module_classes) & PREPARED and not isinstance(builder, ModuleBuilder):
+            return "the module is prepared for training: convert it with QATConfig"
+        return builder.refusal(self._configs[name], target)
 
     def planned(self, name: str, target: Target) -> PlannedLayout | None:
         """Return what a config that does not refuse makes of a parameter; None after a problem."""

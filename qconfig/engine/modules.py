@@ -19,7 +19,10 @@ def built_module(model: "nn.Module", plan: Plan, entry: PlanEntry) -> "dict[str,
     """
     owner, _, name = entry.fqn.rpartition(".")
     config = chosen_config(plan, entry)
-    aliases = [e.fqn for e in plan.entries if e.action is Action.TIED and e.tied_to == entry.fqn]
+    module = model.get_submodule(owner)
+    tied = [e.fqn for e in plan.entries if e.action is Action.TIED and e.tied_to == entry.fqn]
+    # A module under several names has one parameter; those of other modules would part from it.
+    aliases = [fqn for fqn in tied if model.get_submodule(fqn.rpartition(".")[0]) is not module]
     if aliases:
         raise BuildError(
             f"{type(config).__name__} changes the module of a tied parameter",
@@ -36,7 +39,7 @@ def built_module(model: "nn.Module", plan: Plan, entry: PlanEntry) -> "dict[str,
         )
     builder: Any = builder_of(config)
     try:
-        return {owner: builder.build_module(config, model.get_submodule(owner), name)}
+        return {owner: builder.build_module(config, module, name)}
     except QconfigError as error:
         raise error.at(fqn=entry.fqn) from None
 

@@ -8,20 +8,27 @@ al., arXiv 2004.09576): of `(clamp(round(w / s) + z) - z) * s` with straight-thr
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import nn
 from torch.nn import functional
 
 from qconfig.tensors.matrix import MatrixTensor
+from qconfig.tensors.matrix_ops import autocast_operands
 
 Build = Callable[[torch.Tensor], torch.Tensor]
 """From a weight to the packed tensor; picklable."""
 BuildWithQparams = Callable[[torch.Tensor, torch.Tensor, torch.Tensor | None], torch.Tensor]
 """From a weight, scales and zero points to the packed tensor; picklable."""
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 _LEAST_SCALE = 2.0**-23
+
+
+def _eager(function: _F) -> _F:
+    """Keep a function out of compiled graphs: builders look at values and write into buffers."""
+    return cast("_F", torch.compiler.disable(function))  # type: ignore[no-untyped-call]
 
 
 class _Replace(torch.autograd.Function):
@@ -57,7 +64,8 @@ class LearnedRange(nn.Module):
         build: makes the packed tensor of given ones.
 
     Attributes:
-        scale: float32, in the shape of the layout's; what is used is at least 2**-23.
+        scale: float32, in the shape of the layout's; what is used is at least 2**-23, with the
+            gradient of what is used, so that a scale which fell below can rise again.
         zero_point: float32, shaped like `scale`, or None; what is used is rounded and clamped.
     """
 
@@ -94,7 +102,8 @@ class LearnedRange(nn.Module):
         return ((codes - shift) * step).reshape(weight.shape).to(weight.dtype)
 
     def _used(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        scale = self.scale.to(self.scale_dtype).float().clamp(min=_LEAST_SCALE)
+        scale = self.scale.to(self.scale_dtype).float()
+        scale = replaced(scale, scale.detach().clamp(min=_LEAST_SCALE))
         zero: torch.Tensor | None = self.zero_point
         return scale, None if zero is None else _rounded(zero.clamp(*self.bounds))
 
@@ -166,16 +175,16 @@ class FakeQuantizedLinear(nn.Linear):
     """A Linear whose weight, and activation where its scheme says so, is rounded when it runs.
 
     Args:
-        source: the Linear that it takes the place of; parameters are shared with it.
+        source: the Linear that it takes the place of; parameters and hooks are shared with it.
         quantizer: what it rounds to.
     """
 
     def __init__(self, source: nn.Linear, quantizer: FakeQuantizer) -> None:
-        super().__init__(source.in_features, source.out_features, bias=False, device="meta")
-        self.weight, self.bias = source.weight, source.bias
-        self.fake_quantizer = quantizer
-        self.train(source.training)
+        nn.Module.__init__(self)
+        _adopt(self, source)
+        self.fake_quantizer = quantizer.train(source.training)
 
+    @_eager
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
         """Return `input @ weight.T + bias` of what both are rounded to.
 
@@ -184,8 +193,10 @@ class FakeQuantizedLinear(nn.Linear):
         """
         quantizer = self.fake_quantizer
         packed = quantizer.packed(self.weight)
-        seen = quantizer.activation(input, packed)
-        product = functional.linear(seen, quantizer.weight(self.weight, packed), self.bias)
+        # What a packed weight would be given under autocast is what is rounded here.
+        activation, bias = autocast_operands(input, self.bias)
+        seen = quantizer.activation(activation, packed)
+        product = functional.linear(seen, quantizer.weight(self.weight, packed), bias)
         return quantizer.output(product, packed)
 
 
@@ -193,27 +204,18 @@ class FakeQuantizedEmbedding(nn.Embedding):
     """An Embedding whose weight is rounded when it runs.
 
     Args:
-        source: the Embedding that it takes the place of; parameters are shared with it.
+        source: the Embedding that it takes the place of; parameters and hooks are shared with it.
         quantizer: what it rounds to.
     """
 
     def __init__(self, source: nn.Embedding, quantizer: FakeQuantizer) -> None:
-        super().__init__(
-            source.num_embeddings,
-            source.embedding_dim,
-            padding_idx=source.padding_idx,
-            max_norm=source.max_norm,
-            norm_type=source.norm_type,
-            scale_grad_by_freq=source.scale_grad_by_freq,
-            sparse=source.sparse,
-            _weight=source.weight,
-        )
-        self.weight = source.weight
-        self.fake_quantizer = quantizer
-        self.train(source.training)
+        nn.Module.__init__(self)
+        _adopt(self, source)
+        self.fake_quantizer = quantizer.train(source.training)
 
+    @_eager
     def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
-        """Return the rows of the rounded weight.
+        """Return the rows of the rounded weight; what `max_norm` scales is them, not the weight.
 
         Args:
             input: indices, integers of any shape.
@@ -222,7 +224,7 @@ class FakeQuantizedEmbedding(nn.Embedding):
         rounded = quantizer.weight(self.weight, quantizer.packed(self.weight))
         return functional.embedding(
             input,
-            rounded,
+            rounded if self.max_norm is None else rounded.clone(),
             self.padding_idx,
             self.max_norm,
             self.norm_type,
@@ -234,22 +236,21 @@ class FakeQuantizedEmbedding(nn.Embedding):
 FAKE_QUANTIZED = {"Linear": FakeQuantizedLinear, "Embedding": FakeQuantizedEmbedding}
 """What takes the place of a module, by the name of its class."""
 
+_CHILDREN = frozenset({"_parameters", "_buffers", "_modules"})
+
+
+def _adopt(module: nn.Module, source: nn.Module) -> None:
+    """Take over what a module has: sizes, mode, hooks, parameters, and what was put on it."""
+    vars(module).update(
+        {name: dict(value) if name in _CHILDREN else value for name, value in vars(source).items()}
+    )
+
 
 def plain_module(module: "FakeQuantizedLinear | FakeQuantizedEmbedding") -> nn.Module:
-    """Return the ordinary module of a fake-quantized one; they share parameters."""
-    if isinstance(module, FakeQuantizedEmbedding):
-        result: nn.Module = nn.Embedding(
-            module.num_embeddings,
-            module.embedding_dim,
-            padding_idx=module.padding_idx,
-            max_norm=module.max_norm,
-            norm_type=module.norm_type,
-            scale_grad_by_freq=module.scale_grad_by_freq,
-            sparse=module.sparse,
-            _weight=module.weight,
-        )
-    else:
-        result = nn.Linear(module.in_features, module.out_features, bias=False, device="meta")
-        result.bias = module.bias
-    result.train(module.training)
+    """Return the ordinary module of a fake-quantized one; they share parameters and hooks."""
+    kind = nn.Embedding if isinstance(module, FakeQuantizedEmbedding) else nn.Linear
+    result: nn.Module = kind.__new__(kind)
+    nn.Module.__init__(result)
+    _adopt(result, module)
+    del result.fake_quantizer
     return result
