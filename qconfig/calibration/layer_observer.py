@@ -42,10 +42,12 @@ class LayerObserver:
             batch: number of the batch, for errors.
 
         Raises:
-            BuildError: another number of channels, or values that are NaN or infinite.
+            BuildError: another number of channels, or values that are NaN or infinite, or none.
         """
+        if not self.in_features or not self.out_features:
+            return
         rows = self._matrix(value, self.in_features, "input", batch)
-        if not rows.shape[0] or not self.in_features:
+        if not rows.shape[0]:
             return
         low, high = self._extremes(rows, "input", batch)
         if self._low is None or self._high is None:
@@ -56,7 +58,7 @@ class LayerObserver:
             self._high = torch.maximum(self._high, high)
         self._add(self._inputs, rows, low, high, total=self._total)
         self._sample.add(rows)
-        if self._outputs is not None and self.out_features:
+        if self._outputs is not None:
             made = self._matrix(output, self.out_features, "output", batch)
             self._add(self._outputs, made, *self._extremes(made, "output", batch))
         self.calls += 1
@@ -72,7 +74,9 @@ class LayerObserver:
             return LayerCalibration()
         scale, zero_point = self._inputs.qparams()
         output = (None, None) if self._outputs is None else self._outputs.qparams()
-        mean = (self._total / self.rows).to(torch.float32)
+        absmax = torch.maximum(self._low.abs(), self._high.abs())
+        # No mean is larger, also where a sum of float32 overflowed.
+        mean = torch.minimum((self._total / self.rows).to(torch.float32), absmax)
         try:
             return LayerCalibration(
                 act_scale=_on_cpu(scale),
@@ -81,7 +85,7 @@ class LayerObserver:
                 output_zero_point=_on_cpu(output[1]),
                 act_min=_on_cpu(self._low),
                 act_max=_on_cpu(self._high),
-                act_absmax=_on_cpu(torch.maximum(self._low.abs(), self._high.abs())),
+                act_absmax=_on_cpu(absmax),
                 act_absmean=_on_cpu(mean),
                 act_sample=self._sample.rows(),
                 quant_dtype=DType(self._config.quant_dtype),
@@ -93,6 +97,13 @@ class LayerObserver:
 
     def _matrix(self, value: torch.Tensor, channels: int, what: str, batch: int) -> torch.Tensor:
         value = value.detach()
+        if value.is_meta:
+            raise BuildError(
+                f"the {what} of a layer has no values, in batch {batch}",
+                fqn=self.name,
+                found="the meta device",
+                hint="calibrate a model with its weights, on batches with values",
+            )
         if not value.dim() or value.shape[-1] != channels or not value.is_floating_point():
             raise BuildError(
                 f"the {what} of a layer is not what its weight asks for, in batch {batch}",

@@ -72,9 +72,10 @@ class FieldInfo:
         if value is None or self.tensor is not None:
             return
         problem = None
-        if self.minimum is not None and value < self.minimum:
+        # Turned round, so that NaN is within no bound.
+        if self.minimum is not None and not value >= self.minimum:
             problem = f"at least {self.minimum}"
-        elif self.maximum is not None and value > self.maximum:
+        elif self.maximum is not None and not value <= self.maximum:
             problem = f"at most {self.maximum}"
         elif self.pattern is not None and not re.search(self.pattern, value):
             problem = f"a string that matches {self.pattern}"

@@ -1,4 +1,5 @@
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -6,7 +7,7 @@ import torch
 from torch import nn
 
 from qconfig import CalibrationConfig, Int8WeightOnlyConfig, PerTensor, calibrate, quantize_
-from qconfig.errors import BuildError, UsageError
+from qconfig.errors import BuildError, FieldError, UsageError
 from tests.calibration.models import Branches, batches, one_linear
 
 
@@ -254,3 +255,38 @@ def test_an_input_by_keyword_is_seen():
             return self.linear(input=x)
 
     assert calibrate(ByName(), batches()).layers == ("linear",)
+
+
+def test_layers_without_channels_are_unseen():
+    """A weight of no columns or no rows has nothing that could be observed."""
+    config = CalibrationConfig(output_granularity=PerTensor())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about empty weights
+        models = [nn.Sequential(nn.Linear(0, 4)), nn.Sequential(nn.Linear(4, 0))]
+    for model in models:
+        x = torch.zeros(3, model[0].in_features)
+        assert calibrate(model, [x], config).unseen == ("0",)
+
+
+def test_values_on_the_meta_device_are_refused():
+    """A model without values is an error that names the layer."""
+    with pytest.raises(
+        BuildError, match="the input of a layer has no values, in batch 0"
+    ) as caught:
+        calibrate(nn.Sequential(nn.Linear(4, 2, device="meta")), [torch.ones(1, 4, device="meta")])
+    assert caught.value.fqn == "0"
+
+
+def test_the_largest_floats_have_a_mean():
+    """Values whose sum leaves float32 have a finite mean, at most the largest."""
+    largest = torch.finfo(torch.float32).max
+    found = calibrate(nn.Sequential(nn.Linear(4, 2)), [torch.full((3, 4), largest)]).layer("0")
+    assert torch.equal(found.act_absmean, torch.full((4,), largest))
+
+
+@pytest.mark.parametrize("name", ["percentile", "momentum"])
+def test_nan_is_within_no_bound(name):
+    """A number that is none is refused like one out of range."""
+    with pytest.raises(FieldError, match=f"{name} is out of range") as caught:
+        CalibrationConfig(**{name: float("nan")})
+    assert caught.value.pointer == f"/{name}"
