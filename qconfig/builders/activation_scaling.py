@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from qconfig.builders.base import Builder, CalibratedBuilder, Target, builder_of, register_builder
+from qconfig.builders.base import Target, builder_of, register_builder
+from qconfig.builders.calibrated import build_calibrated, needs_calibration
 from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.observed import observed_statistic
 from qconfig.builders.weights import LINEAR, weight_refusal
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.activation_scaling import AWQConfig, SmoothQuantConfig
@@ -89,12 +91,12 @@ class AWQBuilder(_ScalingBuilder):
         """
         from qconfig.tensors.activation_scales import awq_search
 
-        base, builder = config.base_config, builder_of(config.base_config)
-        mean = observed(calibration, "act_absmean", weight)
-        sample = observed(calibration, "act_sample", weight)
+        base = config.base_config
+        mean = observed_statistic(calibration, "act_absmean", weight)
+        sample = observed_statistic(calibration, "act_sample", weight)
 
         def build(scaled: "torch.Tensor", factor: "torch.Tensor") -> "torch.Tensor":
-            return _scaled_build(base, builder, scaled, factor, calibration)
+            return _scaled_build(base, scaled, factor, calibration)
 
         return awq_search(weight, mean, sample, config.scale_search_space_size, build)
 
@@ -105,7 +107,7 @@ class SmoothQuantBuilder(_ScalingBuilder):
 
     def needs_calibration(self, config: SmoothQuantConfig) -> bool:
         """Return whether there is a scale to find; without, only the base config may need it."""
-        return config.alpha is not None or _needs(config.base_config)
+        return config.alpha is not None or needs_calibration(config.base_config)
 
     def layout(self, config: SmoothQuantConfig, target: Target) -> Layout:
         """Return the base config's layout, with a factor for the activation unless alpha is null.
@@ -140,40 +142,14 @@ class SmoothQuantBuilder(_ScalingBuilder):
             smoothquant_scale,
         )
 
-        base, builder = config.base_config, builder_of(config.base_config)
+        base = config.base_config
         if config.alpha is None:
-            return _base_build(base, builder, weight, calibration)
-        peak = observed(calibration, "act_absmax", weight)
+            return build_calibrated(base, weight, calibration)
+        peak = observed_statistic(calibration, "act_absmax", weight)
         scale = smoothquant_scale(peak, weight.detach(), config.alpha)
         factor = activation_factor(scale, weight.dtype)
         scaled = scaled_weight(weight, factor)
-        return _scaled_build(base, builder, scaled, factor, calibration)
-
-
-def observed(
-    calibration: LayerCalibration | None, name: str, weight: "torch.Tensor"
-) -> "torch.Tensor":
-    """Return a tensor of a calibration on the weight's device.
-
-    Raises:
-        BuildError: there is none, or its last dimension is not K.
-    """
-    value: torch.Tensor | None = getattr(calibration, name, None)
-    if value is None:
-        what = "no calibration" if calibration is None else f"a calibration without {name}"
-        raise BuildError(
-            "activations of the layer were not observed",
-            found=what,
-            expected=f"a calibration with {name}",
-            hint="pass calibration=calibrate(model, batches), with sample_rows above 0",
-        )
-    if value.shape[-1] != weight.shape[-1]:
-        raise BuildError(
-            "the calibration is of another layer",
-            found=f"{name} of shape {tuple(value.shape)}",
-            expected=f"K = {weight.shape[-1]} input channels",
-        )
-    return value.to(weight.device)
+        return _scaled_build(base, scaled, factor, calibration)
 
 
 def scaled_calibration(calibration: LayerCalibration, factor: "torch.Tensor") -> LayerCalibration:
@@ -224,14 +200,8 @@ def _negative(value: "torch.Tensor | None") -> "torch.Tensor | None":
     return None if value is None else -value
 
 
-def _needs(config: Config) -> bool:
-    builder = builder_of(config)
-    return isinstance(builder, CalibratedBuilder) and builder.needs_calibration(config)
-
-
 def _scaled_build(
     base: Config,
-    builder: Builder,
     weight: "torch.Tensor",
     factor: "torch.Tensor",
     calibration: LayerCalibration | None,
@@ -239,9 +209,9 @@ def _scaled_build(
     from qconfig.tensors.activation_scaling import SupportsActivationScaling
 
     known = calibration
-    if calibration is not None and _needs(base):
+    if calibration is not None and needs_calibration(base):
         known = scaled_calibration(calibration, factor)
-    tensor = _base_build(base, builder, weight, known)
+    tensor = build_calibrated(base, weight, known)
     if not isinstance(tensor, SupportsActivationScaling):
         raise BuildError(
             f"tensors of {type(base).__name__} cannot scale activations",
@@ -250,17 +220,6 @@ def _scaled_build(
         )
     scaled: torch.Tensor = tensor.with_activation_scale(factor)
     return scaled
-
-
-def _base_build(
-    base: Config,
-    builder: Builder,
-    weight: "torch.Tensor",
-    calibration: LayerCalibration | None,
-) -> "torch.Tensor":
-    if isinstance(builder, CalibratedBuilder):
-        return builder.build(base, weight, calibration)
-    return builder.build(base, weight)
 
 
 def _base_layout(base: Config, target: Target) -> Layout:

@@ -1,10 +1,11 @@
 """Builders of the float8 family: weight-only, dynamic and static activations."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from qconfig.builders.base import Target, register_builder
 from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.observed import observed_scale
 from qconfig.builders.weights import LINEAR, LINEAR_AND_EMBEDDING, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
@@ -195,35 +196,19 @@ class Float8StaticActivationBuilder(_Float8Builder):
         }
 
 
-_OBSERVED = {"act_quant_scale": "act_scale", "output_act_quant_scale": "output_scale"}
-
-
 def _calibrated(
     config: Float8StaticActivationFloat8WeightConfig,
     calibration: LayerCalibration | None,
     name: str,
 ) -> "torch.Tensor":
     """Return a scale that was observed. Raises BuildError where there is none that fits."""
-    scale: torch.Tensor | None = getattr(calibration, _OBSERVED[name], None)
-    if calibration is None or scale is None:
-        raise BuildError(
-            f"{name} is not known",
-            pointer=f"/{name}",
-            found=None,
-            expected="a scale in the config, or a calibration of this layer",
-        )
+    side: Literal["act", "output"] = "act" if name == "act_quant_scale" else "output"
+    scale, _ = observed_scale(calibration, side, name, config.activation_dtype)
     if scale.numel() != 1:
         raise BuildError(
             f"the calibration has a scale for each channel where {name} is one for all",
             pointer=f"/{name}",
             found=tuple(scale.shape),
             expected="a calibration per tensor",
-        )
-    if calibration.quant_dtype is not config.activation_dtype:
-        raise BuildError(
-            "the calibration made its scales for codes of another type",
-            pointer="/activation_dtype",
-            found=calibration.quant_dtype.value,
-            expected=config.activation_dtype.value,
         )
     return scale

@@ -1,8 +1,10 @@
 """Where the static scale of int8 activations comes from: the config, or a calibration."""
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.observed import observed_scale, observed_zero_point
 from qconfig.builders.static_values import check_fits_float32
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
@@ -71,9 +73,7 @@ def static_scales(
 def _fitting_size(
     config: Int8StaticActivationInt8WeightConfig, scale: Any, shape: tuple[int, ...]
 ) -> int:
-    size = 1
-    for n in scale.shape:
-        size *= int(n)
+    size: int = prod(scale.shape)
     per_tensor = isinstance(config.granularity[0], PerTensor)
     if size == 1 or (size == shape[-1] and not per_tensor):
         return size
@@ -101,48 +101,23 @@ def _check_reduced(config: Int8StaticActivationInt8WeightConfig, zero_point: Any
 def _observed(
     config: Int8StaticActivationInt8WeightConfig, calibration: LayerCalibration | None
 ) -> tuple[Any, Any]:
-    if calibration is None or calibration.act_scale is None:
-        what = "no calibration" if calibration is None else "a calibration without act_scale"
-        raise BuildError(
-            "act_quant_scale is neither in the config nor observed",
-            pointer="/act_quant_scale",
-            found=what,
-            expected="act_quant_scale in the config, or a calibration of the layer",
-            hint="run calibrate() and pass its result",
-        )
-    if calibration.quant_dtype is not DType.INT8:
-        raise BuildError(
-            "the calibration is not for int8 activations",
-            found=calibration.quant_dtype.value,
-            expected="int8",
-        )
-    if calibration.reduce_range != config.reduce_range:
+    scale, zero_point = observed_scale(calibration, "act", "act_quant_scale", DType.INT8)
+    if calibration is not None and calibration.reduce_range != config.reduce_range:
         raise BuildError(
             "the calibration is for another range of codes than the config",
             pointer="/reduce_range",
             found=f"a calibration with reduce_range {calibration.reduce_range}",
             expected=f"reduce_range {config.reduce_range}",
         )
-    if calibration.act_scale.dim():
+    if scale.dim():
         raise BuildError(
             "the calibration has a scale for each input channel",
             pointer="/granularity",
-            found=f"shape {tuple(calibration.act_scale.shape)}",
+            found=f"shape {tuple(scale.shape)}",
             expected="one scale, shape ()",
             hint="calibrate per tensor, or carry the scales in the config",
         )
-    zero_point = calibration.act_zero_point
-    if config.act_mapping_type is MappingType.ASYMMETRIC:
-        if zero_point is None:
-            zero_point = calibration.act_scale.new_zeros(())
-    elif zero_point is not None:
-        raise BuildError(
-            "the calibration has a zero point of activations, and the config is symmetric",
-            pointer="/act_mapping_type",
-            found=config.act_mapping_type.value,
-            expected="ASYMMETRIC, or a symmetric calibration",
-        )
-    return calibration.act_scale, zero_point
+    return scale, observed_zero_point(scale, zero_point, config.act_mapping_type)
 
 
 def _zero_like(zero_point: "torch.Tensor", scale: "torch.Tensor") -> "torch.Tensor":

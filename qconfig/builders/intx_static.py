@@ -1,18 +1,18 @@
 """Builder of intx weights whose activations have static int8 scales."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.base import Target, register_builder
 from qconfig.builders.intx_static_scales import StaticScales, announced_scales, static_scales
 from qconfig.builders.layer_calibration import LayerCalibration
-from qconfig.builders.weights import weight_refusal
+from qconfig.builders.weights import served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.choices import MappingType
 from qconfig.configs.granularity import PerGroup
 from qconfig.configs.intx import Int8StaticActivationIntxWeightConfig
-from qconfig.errors import BuildError
-from qconfig.layouts.blocks import scale_shape
+from qconfig.layouts.blocks import check_qparams, scale_shape
 from qconfig.layouts.intx_static import IntxStaticActivationTensorLayout
 
 if TYPE_CHECKING:
@@ -123,15 +123,11 @@ class IntxStaticBuilder:
             BuildError: as `build`; or a scale that is not positive, a zero point that is no code.
             LayoutError: scale or zero point have not one entry a block.
         """
-        from qconfig.layouts.blocks import check_scale
         from qconfig.tensors.intx_quantize import checked_qparams, quantize_with_qparams
 
         block = _checked_block(self, config, weight)
         scales = static_scales(config, None, weight)
-        blocks = scale_shape(tuple(weight.shape), block)
-        check_scale("scale", tuple(scale.shape), blocks)
-        if zero_point is not None:
-            check_scale("zero_point", tuple(zero_point.shape), blocks)
+        check_qparams(tuple(weight.shape), block, scale, zero_point)
         scale, zero_point = checked_qparams(scale, zero_point, config.weight_dtype)
         codes = quantize_with_qparams(weight, scale, zero_point, config.weight_dtype)
         return _tensor(config, codes, scale, zero_point, block, weight, scales)
@@ -170,11 +166,8 @@ def _checked_block(
     config: Int8StaticActivationIntxWeightConfig,
     weight: "torch.Tensor",
 ) -> tuple[int, ...]:
-    shape = tuple(weight.shape)
-    reason = builder.refusal(config, Target("", shape, DType.parse(weight.dtype), named=True))
-    if reason is not None:
-        raise BuildError(f"the weight cannot be quantized to {config.weight_dtype.value}: {reason}")
-    return _block(config, shape)
+    refusal = partial(builder.refusal, config)
+    return _block(config, served_target(weight, config.weight_dtype.value, refusal).shape)
 
 
 def _block(config: Int8StaticActivationIntxWeightConfig, shape: tuple[int, ...]) -> tuple[int, ...]:

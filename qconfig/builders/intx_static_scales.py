@@ -1,10 +1,12 @@
 """Where static scales of activations and outputs come from: the config, or a calibration."""
 
+from math import prod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from attrs import frozen
 
 from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.observed import observed_scale, observed_zero_point
 from qconfig.builders.static_values import check_fits_float32
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
@@ -64,10 +66,7 @@ def announced_scales(
 
 
 def _vector_spec(value: Any) -> TensorSpec:
-    size = 1
-    for n in value.shape:
-        size *= int(n)
-    return TensorSpec(DType.parse(value.dtype), (size,))
+    return TensorSpec(DType.parse(value.dtype), (prod(value.shape),))
 
 
 def static_scales(
@@ -108,8 +107,7 @@ def static_scales(
 def _observed_activation(
     config: Int8StaticActivationIntxWeightConfig, calibration: LayerCalibration | None
 ) -> tuple[Any, Any]:
-    found = _observed(calibration, "act_scale", "act_quant_scale")
-    scale, zero_point = found.act_scale, found.act_zero_point
+    scale, zero_point = observed_scale(calibration, "act", "act_quant_scale", DType.INT8)
     per_channel = isinstance(config.act_granularity, PerAxis)
     if per_channel != bool(scale.dim()):
         raise BuildError(
@@ -119,21 +117,11 @@ def _observed_activation(
             expected="one for each input channel" if per_channel else "one for all, shape ()",
             hint="calibrate with the granularity of the config",
         )
-    if config.act_mapping_type is MappingType.ASYMMETRIC:
-        return scale, scale.new_zeros(scale.shape) if zero_point is None else zero_point
-    if zero_point is not None:
-        raise BuildError(
-            "the calibration has a zero point of activations, and the config is symmetric",
-            pointer="/act_mapping_type",
-            found=config.act_mapping_type.value,
-            expected="ASYMMETRIC, or a symmetric calibration",
-        )
-    return scale, None
+    return scale, observed_zero_point(scale, zero_point, config.act_mapping_type)
 
 
 def _observed_output(calibration: LayerCalibration | None) -> tuple[Any, Any]:
-    found = _observed(calibration, "output_scale", "output_act_quant_scale")
-    scale, zero_point = found.output_scale, found.output_zero_point
+    scale, zero_point = observed_scale(calibration, "output", "output_act_quant_scale", DType.INT8)
     if scale.dim():
         raise BuildError(
             "the calibration has a scale for each output channel",
@@ -142,28 +130,7 @@ def _observed_output(calibration: LayerCalibration | None) -> tuple[Any, Any]:
             expected="one scale, shape ()",
             hint="calibrate outputs per tensor, or carry the scales in the config",
         )
-    return scale, scale.new_zeros(scale.shape) if zero_point is None else zero_point
-
-
-def _observed(calibration: LayerCalibration | None, name: str, field: str) -> Any:
-    if calibration is None or getattr(calibration, name) is None:
-        what = "no calibration" if calibration is None else f"a calibration without {name}"
-        raise BuildError(
-            f"{field} is neither in the config nor observed",
-            pointer=f"/{field}",
-            found=what,
-            expected=f"{field} in the config, or a calibration of the layer",
-            hint="run calibrate() and pass its result"
-            if calibration is None or name == "act_scale"
-            else "calibrate with output_granularity=PerTensor(), or outputs are not observed",
-        )
-    if calibration.quant_dtype is not DType.INT8:
-        raise BuildError(
-            "the calibration is not for int8 activations",
-            found=calibration.quant_dtype.value,
-            expected="int8",
-        )
-    return calibration
+    return scale, observed_zero_point(scale, zero_point, MappingType.ASYMMETRIC)
 
 
 def _vector(scale: "torch.Tensor", weight: "torch.Tensor") -> "torch.Tensor":

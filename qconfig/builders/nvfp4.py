@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from qconfig.builders.base import Target, register_builder
 from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.observed import observed_statistic
 from qconfig.builders.weights import LINEAR, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.nvfp4 import NVFP4DynamicActivationNVFP4WeightConfig, NVFP4WeightOnlyConfig
-from qconfig.errors import BuildError, LayoutError
+from qconfig.errors import LayoutError
 from qconfig.layouts.nvfp4 import BLOCK, NVFP4TensorLayout, QuantizeTensorToNVFP4Kwargs
 
 if TYPE_CHECKING:
@@ -126,16 +127,8 @@ class NVFP4DynamicActivationBuilder(_NVFP4Builder):
             return self._tensor(config, weight, None)
         from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of
 
-        peak = None if calibration is None else calibration.act_absmax
-        if peak is None:
-            raise BuildError(
-                "a static activation scale needs a calibration",
-                found="no calibration" if calibration is None else "one without act_absmax",
-                expected="act_absmax, the largest magnitude of each input channel",
-                hint="calibrate the model, or leave step out for scales of each activation",
-            )
-        scale = per_tensor_scale_of(peak.reshape(1, -1))
-        return self._tensor(config, weight, scale.to(weight.device))
+        peak = observed_statistic(calibration, "act_absmax", weight)
+        return self._tensor(config, weight, per_tensor_scale_of(peak.reshape(1, -1)))
 
 
 def _is_static(config: _Config) -> bool:

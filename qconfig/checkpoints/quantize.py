@@ -13,7 +13,7 @@ from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.engine.calibrated import build_calibrated, check_calibrated, with_calibration_notes
+from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
@@ -135,7 +135,7 @@ def _quantized(
 
     def build() -> Layout:
         try:
-            built: Any = build_calibrated(config, tensor.load(), entry.fqn, calibration)
+            built: Any = build_layer(config, tensor.load(), entry.fqn, calibration)
         except QconfigError as error:
             raise error.at(file=file, fqn=entry.fqn) from None
         layout: Layout = built.to_layout()

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from qconfig.builders.base import ModuleBuilder, builder_of
 from qconfig.calibration.calibration import Calibration
-from qconfig.engine.calibrated import build_calibrated, check_calibrated, with_calibration_notes
+from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.modules import built_module, put_modules
 from qconfig.engine.plan import make_plan
@@ -123,7 +123,7 @@ def _built(
             hint="load it first",
         )
     try:
-        tensor = build_calibrated(config, parameter.detach(), entry.fqn, calibration)
+        tensor = build_layer(config, parameter.detach(), entry.fqn, calibration)
     except QconfigError as error:
         raise error.at(fqn=entry.fqn) from None
     if (tensor.shape, tensor.dtype) != (parameter.shape, parameter.dtype):

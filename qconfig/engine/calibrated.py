@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve
 
-from qconfig.builders.base import CalibratedBuilder, builder_of
-from qconfig.builders.layer_calibration import LayerCalibration
+from qconfig.builders.calibrated import build_calibrated, needs_calibration
 from qconfig.calibration.calibration import Calibration
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.errors import PlanError, QconfigError, raise_problems, shown
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
     import torch
 
 _HINT = "pass calibration=calibrate(model, batches), or leave the layer out by a rule"
-
-
-def needs_calibration(config: Config) -> bool:
-    """Return whether the builder of a config cannot do without calibration."""
-    builder = builder_of(config)
-    return isinstance(builder, CalibratedBuilder) and builder.needs_calibration(config)
 
 
 def check_calibrated(plan: Plan, calibration: Calibration | None) -> None:
@@ -62,7 +55,7 @@ def with_calibration_notes(plan: Plan) -> Plan:
     return evolve(plan, notes=(*plan.notes, *notes)) if notes else plan
 
 
-def build_calibrated(
+def build_layer(
     config: Config, weight: "torch.Tensor", fqn: str, calibration: Calibration | None
 ) -> "torch.Tensor":
     """Return what the builder of a config makes of a weight and of what its layer saw.
@@ -76,14 +69,8 @@ def build_calibrated(
     Raises:
         QconfigError: whatever the builder raises.
     """
-    builder = builder_of(config)
-    if isinstance(builder, CalibratedBuilder):
-        return builder.build(config, weight, _observed(fqn, calibration))
-    return builder.build(config, weight)
-
-
-def _observed(fqn: str, calibration: Calibration | None) -> LayerCalibration | None:
-    return None if calibration is None else calibration.layer(fqn.rpartition(".")[0])
+    layer = None if calibration is None else calibration.layer(fqn.rpartition(".")[0])
+    return build_calibrated(config, weight, layer)
 
 
 def _waiting(plan: Plan) -> list[list[PlanEntry]]:

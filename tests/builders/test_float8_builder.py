@@ -139,15 +139,15 @@ def test_static_scales_of_a_calibration():
 @pytest.mark.parametrize(
     ("calibration", "message"),
     [
-        (None, "act_quant_scale is not known"),
-        (LayerCalibration(), "act_quant_scale is not known"),
+        (None, "act_quant_scale is neither in the config nor observed"),
+        (LayerCalibration(), "act_quant_scale is neither in the config nor observed"),
         (
             LayerCalibration(act_scale=torch.ones(64), quant_dtype=DType.FLOAT8_E4M3FN),
             "the calibration has a scale for each channel where act_quant_scale is one for all",
         ),
         (
             LayerCalibration(act_scale=torch.tensor(1.0)),
-            "the calibration made its scales for codes of another type",
+            "the calibration is not for float8_e4m3fn activations",
         ),
     ],
 )

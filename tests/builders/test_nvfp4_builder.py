@@ -84,7 +84,7 @@ def test_a_step_without_a_calibration_is_an_error(calibration: LayerCalibration 
     """What is missing is named."""
     builder = builder_of(STATIC)
     assert isinstance(builder, CalibratedBuilder)
-    with pytest.raises(BuildError, match="needs a calibration") as caught:
+    with pytest.raises(BuildError, match="activations of the layer were not observed") as caught:
         builder.build(STATIC, _weight(8, 64), calibration)
     assert "act_absmax" in str(caught.value)
 
