@@ -154,8 +154,8 @@ def test_scales_of_a_built_tensor_give_its_values_again():
         (torch.ones(2, 8), None, LayoutError, "scale has a wrong shape for its blocks"),
         (torch.ones(8, 2), torch.ones(8, 1), LayoutError, "zero_point has a wrong shape"),
         (torch.zeros(8, 2), None, BuildError, r"scale is wrong in 16 of 16 blocks"),
-        (torch.full((8, 2), float("nan")), None, BuildError, r"of 16 blocks, the first at \[0, 0\]"),
-        (torch.ones(8, 2), torch.full((8, 2), float("inf")), BuildError, "zero_point is wrong in 16"),
+        (torch.full((8, 2), float("nan")), None, BuildError, r"the first at \[0, 0\]"),
+        (torch.ones(8, 2), torch.full((8, 2), float("inf")), BuildError, "zero_point is wrong"),
         (torch.ones(8, 2, dtype=torch.int8), None, BuildError, "scale is not floating point"),
     ],
 )
