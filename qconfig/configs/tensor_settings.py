@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import torch
 
 _LOWEST, _HIGHEST = -128, 127
+# Those of fewer bits have no values that torch would give out.
+_INTEGERS = frozenset(DType(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
 def tensor_setting(doc: str, *, required: bool = False) -> Any:
@@ -91,16 +93,12 @@ def check_zero_point(value: Any, name: str, scale: Any, scale_name: str) -> None
         return
     pointer = f"/{name}"
     _check_values(value, name)
-    if (
-        value.dtype.is_floating_point
-        or value.dtype.is_complex
-        or DType.parse(value.dtype) == "bool"
-    ):
+    if DType.parse(value.dtype) not in _INTEGERS:
         raise FieldError(
             "a zero point is not an integer",
             pointer=pointer,
             found=str(value.dtype),
-            expected="an integer dtype",
+            expected="an integer dtype of 8 bits or more",
         )
     if scale is None:
         raise FieldError(

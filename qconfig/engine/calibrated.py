@@ -7,7 +7,7 @@ from attrs import evolve
 from qconfig.builders.calibrated import build_calibrated, needs_calibration
 from qconfig.calibration.calibration import Calibration
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
-from qconfig.errors import PlanError, QconfigError, raise_problems, shown
+from qconfig.errors import PlanError, QconfigError, UsageError, raise_problems, shown
 from qconfig.versioning import Config, registry
 
 if TYPE_CHECKING:
@@ -20,8 +20,15 @@ def check_calibrated(plan: Plan, calibration: Calibration | None) -> None:
     """Check that every layer whose config needs calibration has been observed.
 
     Raises:
+        UsageError: what is given is no Calibration.
         PlanError: all the layers that have not, or that had another shape.
     """
+    if calibration is not None and not isinstance(calibration, Calibration):
+        raise UsageError(
+            "not a calibration",
+            found=type(calibration).__name__,
+            expected="what calibrate or Calibration.load returns",
+        )
     waiting = _waiting(plan)
     if calibration is None:
         raise_problems(

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from attrs import NOTHING, frozen
 
-from qconfig.errors import FieldError, RegistrationError
+from qconfig.errors import FieldError, QconfigError, RegistrationError
 from qconfig.versioning.type_check import FieldCheck, tupled
 
 _KEY = "qconfig"
@@ -133,12 +133,24 @@ def attribute(
     kwargs: dict[str, Any] = {"factory": factory} if factory else {"default": default}
     return attrs.field(
         **kwargs,
-        converter=converter or tupled,
+        converter=_placed(converter) if converter else tupled,
         eq=eq,
         kw_only=kw_only,
         validator=FieldCheck(info.check if bounded else None),
         metadata={_KEY: info},
     )
+
+
+def _placed(convert: Callable[[Any], Any]) -> Any:
+    """Return a converter whose errors name the field."""
+
+    def placed(value: Any, field: "attrs.Attribute[Any]") -> Any:
+        try:
+            return convert(value)
+        except QconfigError as error:
+            raise error.at(pointer_prefix=f"/{field.name}") from None
+
+    return attrs.Converter(placed, takes_field=True)
 
 
 def tensor(doc: str, dtypes: str | tuple[str, ...], shape: str, *, default: Any = NOTHING) -> Any:

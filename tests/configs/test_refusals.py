@@ -27,7 +27,7 @@ from qconfig import (
     QuantizationStep,
     SmoothQuantConfig,
 )
-from qconfig.errors import FieldError
+from qconfig.errors import FieldError, UnknownNameError
 
 INT8_PAIRS = (
     "PerTensor(), PerRow() or PerToken() for the activation, each with PerTensor(), PerRow() or "
@@ -219,3 +219,11 @@ def test_torch_dtypes_are_taken():
     """Python callers may give torch's own dtype."""
     assert IntxWeightOnlyConfig(torch.int4).weight_dtype is DType.INT4
     assert IntxWeightOnlyConfig(scale_dtype=torch.bfloat16).scale_dtype is DType.BFLOAT16
+
+
+@pytest.mark.parametrize("value", [None, 4, "int3.5", [], torch.tensor(1)], ids=str)
+def test_an_unknown_dtype_names_its_field(value):
+    """What is no dtype is refused with the field that it was given for."""
+    with pytest.raises(UnknownNameError, match="unknown dtype") as caught:
+        IntxWeightOnlyConfig(weight_dtype=value)
+    assert caught.value.pointer == "/weight_dtype"

@@ -140,6 +140,14 @@ ASYMMETRIC = MappingType.ASYMMETRIC
             "act_quant_zero_point",
             "not an integer",
         ),
+        (
+            {
+                "act_quant_scale": ONE,
+                "act_quant_zero_point": torch.tensor(3).byte().view(torch.int4),
+            },
+            "act_quant_zero_point",
+            "not an integer",
+        ),
         ({"act_quant_zero_point": torch.tensor(1)}, "act_quant_zero_point", "without a scale"),
         (
             {"act_quant_scale": ONE, "act_quant_zero_point": torch.tensor([1, 2])},

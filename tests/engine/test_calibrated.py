@@ -14,7 +14,7 @@ from qconfig import (
     quantize_,
 )
 from qconfig.engine.apply import apply_plan
-from qconfig.errors import BuildError, PlanError
+from qconfig.errors import BuildError, PlanError, UsageError
 from tests.calibration.models import Branches, batches
 
 AWQ = AWQConfig(Int8WeightOnlyConfig(), scale_search_space_size=3)
@@ -138,3 +138,12 @@ def test_configs_that_need_none_ignore_it(model):
     config = SmoothQuantConfig(Int8WeightOnlyConfig(), alpha=None)
     torch.manual_seed(0)
     quantize_(Branches(), config)
+
+
+@pytest.mark.parametrize("config", [AWQ, Int8WeightOnlyConfig()], ids=["needed", "unused"])
+@pytest.mark.parametrize("given", ["a path", {"once": None}], ids=["path", "mapping"])
+def test_something_else_than_a_calibration_is_refused(model, config, given):
+    """A path or a mapping is a usage error, whether the config needs calibration or not."""
+    with pytest.raises(UsageError, match="not a calibration"):
+        quantize_(model, config, calibration=given)
+    assert quantized(model) == []
