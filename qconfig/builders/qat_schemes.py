@@ -13,7 +13,7 @@ from qconfig.configs.float8 import (
 from qconfig.configs.granularity import PerAxis, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.configs.int4 import Int4WeightOnlyConfig
 from qconfig.configs.int8 import Int8DynamicActivationInt8WeightConfig
-from qconfig.configs.intx import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
+from qconfig.configs.intx import INTX, Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
 from qconfig.configs.qat import (
     FakeQuantizeConfig,
     Float8FakeQuantizeConfig,
@@ -22,8 +22,6 @@ from qconfig.configs.qat import (
 )
 from qconfig.errors import BuildError
 from qconfig.versioning import Config
-
-_INTX = tuple(DType(f"int{bits}") for bits in range(1, 9))
 
 
 def simulated_config(
@@ -57,7 +55,7 @@ def simulated_config(
 
 def _intx(activation: Any, weight: IntxFakeQuantizeConfig) -> Config | None:
     granularity = _weight_granularity(weight.granularity)
-    if granularity is None or weight.dtype not in _INTX or weight.eps is not None:
+    if granularity is None or weight.dtype not in INTX or weight.eps is not None:
         return None
     if activation is None:
         return IntxWeightOnlyConfig(

@@ -23,7 +23,7 @@ StaticActivationGranularity = PerTensor | PerAxis
 """What static activations may have: one scale, or PerAxis(-1), one for each input channel."""
 
 INTX = tuple(DType(f"int{bits}") for bits in range(1, 9))
-"""int1 to int8."""
+"""int1 to int8, narrowest first."""
 SCALES = (DType.FLOAT32, DType.BFLOAT16, DType.FLOAT16, DType.FLOAT64)
 """What scales of weights may be stored in."""
 ACTIVATION_MAPPINGS = (MappingType.SYMMETRIC, MappingType.ASYMMETRIC)

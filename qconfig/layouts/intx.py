@@ -8,13 +8,11 @@ from attrs import frozen
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
+from qconfig.configs.intx import INTX
 from qconfig.errors import FieldError, LayoutError
 from qconfig.layouts.blocks import check_qparams
 from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
-
-INTX_DTYPES = tuple(DType(f"int{bits}") for bits in range(1, 9))
-"""int1 to int8, narrowest first."""
 
 
 class ActivationQuantization(StrEnum):
@@ -75,14 +73,14 @@ def code_range(target_dtype: DType) -> tuple[int, int]:
     Raises:
         LayoutError: any other type.
     """
-    if target_dtype not in INTX_DTYPES:
+    if target_dtype not in INTX:
         raise LayoutError(
             "target_dtype is not a signed integer type of 1 to 8 bits",
             pointer="/target_dtype",
             found=target_dtype.value,
             expected="int1, int2, int3, int4, int5, int6, int7 or int8",
         )
-    half = 1 << INTX_DTYPES.index(target_dtype)
+    half = 1 << INTX.index(target_dtype)
     return -half, half - 1
 
 

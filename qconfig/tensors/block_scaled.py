@@ -11,6 +11,8 @@ from qconfig.tensors.float_product import times_transposed
 from qconfig.tensors.small_floats import E2M1, SmallFloat, decoded, decoded_pairs
 from qconfig.tensors.swizzle import unswizzled
 
+SWIZZLED = "its scales lie in tiles, which belong to no row (is_swizzled_scales)"
+"""Why tensors with such scales have no views."""
 _WHOLE_BYTES = 4 << 20
 _VECTOR = 32  # 2-byte numbers in a vector of AVX-512
 

@@ -108,16 +108,27 @@ def write_rows(  # noqa: PLR0917
     rows, stop = qdata.shape[0], start + result.shape[0]
     values = work[: result.shape[0]]
     values.copy_(qdata[start:stop])
-    factor = _rows_of(scale, start, stop, rows)
+    factor = scales_of_rows(scale, start, stop, rows)
     groups = values.view(values.shape[0], factor.shape[1], -1)
     if zero_point is not None:
-        groups.sub_(_rows_of(zero_point, start, stop, rows).unsqueeze(-1))
+        groups.sub_(scales_of_rows(zero_point, start, stop, rows).unsqueeze(-1))
     groups.mul_(factor.unsqueeze(-1))
     if values.data_ptr() != result.data_ptr():
         result.copy_(values)
 
 
-def _rows_of(scale: torch.Tensor, start: int, stop: int, rows: int) -> torch.Tensor:
+def scales_of_rows(scale: torch.Tensor, start: int, stop: int, rows: int) -> torch.Tensor:
+    """Return the scales of some rows of a matrix.
+
+    Args:
+        scale: (N, G), (1, G), or fewer rows that divide N.
+        start: the first row.
+        stop: the row after the last.
+        rows: N.
+
+    Returns:
+        (stop - start, G), or (1, G) where one row serves all.
+    """
     if scale.shape[0] == 1:
         return scale
     if scale.shape[0] == rows:

@@ -17,7 +17,7 @@ made from float32: from float16 torch converts one element at a time.
 
 import torch
 
-from qconfig.tensors.blockwise import row_buffer, rows_per_buffer
+from qconfig.tensors import blockwise
 
 _E4M3_STEP = 2.0**-8
 _SHIFT = {torch.float8_e4m3fn: 7, torch.float8_e5m2: 8}
@@ -70,13 +70,8 @@ def dequantize_whole(qdata: torch.Tensor, scale: torch.Tensor, dtype: torch.dtyp
         scale: floating point, same rank; each size divides that of `qdata`.
         dtype: floating-point type of the result.
     """
-    shape: list[int] = []
-    scale_shape: list[int] = []
-    for size, blocks in zip(qdata.shape, scale.shape, strict=True):
-        shape += [blocks, size // blocks if blocks else 1]
-        scale_shape += [blocks, 1]
-    values = qdata.to(torch.float32).reshape(shape) * scale.reshape(scale_shape).to(torch.float32)
-    return values.to(dtype).reshape(qdata.shape)
+    wide = torch.float32
+    return blockwise.dequantize_whole(qdata, scale.to(wide), None, wide).to(dtype)
 
 
 def dequantize(qdata: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -114,7 +109,7 @@ class RowWriter:
 
     def __init__(self, qdata: torch.Tensor, scale: torch.Tensor | None) -> None:
         self.qdata = qdata
-        self.step = rows_per_buffer(qdata.shape[1], 4, qdata.shape[0])
+        self.step = blockwise.rows_per_buffer(qdata.shape[1], 4, qdata.shape[0])
         self._bits: torch.Tensor | None = None
         self._work: torch.Tensor | None = None
         self._scale = scale
@@ -124,7 +119,7 @@ class RowWriter:
 
     def buffer(self, dtype: torch.dtype) -> torch.Tensor:
         """Return an uninitialised buffer for `step` rows."""
-        return row_buffer(self.qdata, dtype, self.step)
+        return blockwise.row_buffer(self.qdata, dtype, self.step)
 
     def write(self, result: torch.Tensor, start: int) -> None:
         """Write rows from `start` on, as many as `result` has."""
@@ -141,22 +136,8 @@ class RowWriter:
             bits = self._bits
         write_codes(values, self.qdata[start:stop], bits)
         if self._scale is not None:
-            factor = _rows_of(self._scale, start, stop, self.qdata.shape[0])
-            _grouped(values, factor.shape[1]).mul_(factor.unsqueeze(-1))
+            factor = blockwise.scales_of_rows(self._scale, start, stop, self.qdata.shape[0])
+            groups = values.view(values.shape[0], factor.shape[1], -1)
+            groups.mul_(factor.unsqueeze(-1))
         if values is not result:
             result.copy_(values)
-
-
-def _rows_of(scale: torch.Tensor, start: int, stop: int, rows: int) -> torch.Tensor:
-    if scale.shape[0] == 1:
-        return scale
-    if scale.shape[0] == rows:
-        return scale[start:stop]
-    return scale[torch.arange(start, stop) // (rows // scale.shape[0])]
-
-
-def _grouped(rows: torch.Tensor, groups: int) -> torch.Tensor:
-    # (R, K) as (R, G, g), a view whatever the strides are.
-    size = rows.shape[1] // groups
-    step, inner = rows.stride()
-    return rows.as_strided((rows.shape[0], groups, size), (step, size * inner, inner))

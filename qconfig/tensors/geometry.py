@@ -21,6 +21,8 @@ class Follows(Enum):
     """The last belongs to the columns, (..., K), or is of size 1: a factor for activations."""
     ROWS = "rows"
     """The last belongs to the rows, (..., N), or is of size 1: a scale of outputs."""
+    MATRICES = "matrices"
+    """As SAME, one entry for each matrix, (B, 1, 1), or a single one for all of them."""
     NOTHING = "nothing"
     """None does: one scale for the whole tensor."""
 
@@ -47,6 +49,8 @@ class Field:
     @property
     def is_tiled(self) -> bool:
         """Whether it has a dimension for each logical one."""
+        if self.follows is Follows.MATRICES:
+            return self.tensor.numel() != 1
         return self.follows in (Follows.SAME, Follows.SWAPPED)
 
     @property

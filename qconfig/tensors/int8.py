@@ -11,6 +11,7 @@ from qconfig.configs.granularity import PerAxis, PerRow, PerTensor, PerToken
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.layouts.int8 import Int8TensorLayout
 from qconfig.tensors import blockwise
+from qconfig.tensors.activation_qparams import code_range
 from qconfig.tensors.dispatch import unsupported
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.int8_activation import dequantize_activation
@@ -132,7 +133,7 @@ class Int8Tensor(MatrixTensor):
 
     def code_bounds(self) -> tuple[int, int]:
         """Return the smallest and the largest code."""
-        return (-64, 63) if self.reduce_range else (-128, 127)
+        return code_range(reduce_range=self.reduce_range)
 
     @classmethod
     def simplify(cls, layout: Any) -> Any:
@@ -157,9 +158,10 @@ class Int8Tensor(MatrixTensor):
         check_scale_values(layout, "scale")
         check_scale_values(layout, "act_quant_scale")
         check_finite(layout, ("act_pre_scale",))
+        low, high = code_range(reduce_range=True)
         if layout.reduce_range:
-            check_code_range(layout, "qdata", -64, 63)
-            check_code_range(layout, "zero_point", -64, 63)
+            check_code_range(layout, "qdata", low, high)
+            check_code_range(layout, "zero_point", low, high)
         kwargs = layout.act_quant_kwargs
         if kwargs is not None and kwargs.reduce_range:
-            check_code_range(layout, "act_quant_zero_point", -64, 63)
+            check_code_range(layout, "act_quant_zero_point", low, high)

@@ -51,8 +51,7 @@ class Slab:
 def grouped(rows: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """Return rows (R, K) as (R, G, g) for scales (R, G): a view, whatever the strides are."""
     groups = scale.shape[1]
-    shape = (rows.shape[0], groups, rows.shape[1] // groups)
-    return rows.as_strided(shape, (rows.stride(0), shape[2] * rows.stride(1), rows.stride(1)))
+    return rows.view(rows.shape[0], groups, rows.shape[1] // groups)
 
 
 def by_slabs(

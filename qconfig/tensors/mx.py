@@ -14,8 +14,6 @@ from qconfig.tensors.mx_linear import mx_linear
 from qconfig.tensors.mx_quantize import ELEMENTS, quantize_mx
 from qconfig.tensors.value_checks import check_code_range, check_finite
 
-SWIZZLED = "its scales lie in tiles, which belong to no row (is_swizzled_scales)"
-
 
 class MXTensor(MatrixTensor):
     """A tensor of values `qdata * 2**(scale - 127)`, as torchao's class of that name.
@@ -86,7 +84,7 @@ class MXTensor(MatrixTensor):
 
     def view_refusal(self) -> str | None:
         """Return why this tensor has no views and cuts, or None."""
-        return SWIZZLED if self.is_swizzled_scales else None
+        return block_scaled.SWIZZLED if self.is_swizzled_scales else None
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:

@@ -14,7 +14,6 @@ from qconfig.layouts.nvfp4 import (
 from qconfig.tensors import block_scaled
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix import MatrixTensor
-from qconfig.tensors.mx import SWIZZLED
 from qconfig.tensors.nvfp4_linear import nvfp4_linear
 from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
 from qconfig.tensors.small_floats import E2M1
@@ -41,6 +40,13 @@ class NVFP4Tensor(MatrixTensor):
 
     layout_class: ClassVar[type] = NVFP4TensorLayout
     fixed_blocks: ClassVar[bool] = True
+    follows: ClassVar[Mapping[str, Follows]] = {
+        "qdata": Follows.SAME,
+        "scale": Follows.SAME,
+        "per_tensor_scale": Follows.MATRICES,
+        "act_per_tensor_scale": Follows.NOTHING,
+    }
+
     qdata: torch.Tensor
     scale: torch.Tensor
     block_size: int
@@ -49,18 +55,6 @@ class NVFP4Tensor(MatrixTensor):
     is_swizzled_scales: bool
     use_triton_kernel: bool
     act_quant_kwargs: QuantizeTensorToNVFP4Kwargs | None
-
-    @property
-    def follows(self) -> Mapping[str, Follows]:  # type: ignore[override]
-        """How inner tensors follow the dimensions: one second scale serves all of them."""
-        second = self.per_tensor_scale
-        each = second is not None and second.numel() != 1
-        return {
-            "qdata": Follows.SAME,
-            "scale": Follows.SAME,
-            "per_tensor_scale": Follows.SAME if each else Follows.NOTHING,
-            "act_per_tensor_scale": Follows.NOTHING,
-        }
 
     def restructured(
         self,
@@ -123,7 +117,7 @@ class NVFP4Tensor(MatrixTensor):
 
     def view_refusal(self) -> str | None:
         """Return why this tensor has no views and cuts, or None."""
-        return SWIZZLED if self.is_swizzled_scales else None
+        return block_scaled.SWIZZLED if self.is_swizzled_scales else None
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:

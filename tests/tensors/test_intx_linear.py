@@ -8,9 +8,9 @@ from qconfig.builders.base import builder_of
 from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import MappingType
 from qconfig.configs.granularity import PerGroup
-from qconfig.configs.intx import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
+from qconfig.configs.intx import INTX, Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
 from qconfig.errors import LayoutError
-from qconfig.layouts.intx import INTX_DTYPES, ActivationQuantization
+from qconfig.layouts.intx import ActivationQuantization
 from qconfig.tensors import check_values
 from qconfig.tensors.intx import IntxUnpackedToInt8Tensor
 from qconfig.tensors.intx_linear import quantize_tokens
@@ -58,7 +58,7 @@ def test_linear_is_the_product_with_the_values(dtype, mapping_type, rows):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("target_dtype", INTX_DTYPES)
+@pytest.mark.parametrize("target_dtype", INTX)
 @pytest.mark.parametrize("quantizes_activation", [False, True])
 def test_linear_is_torchaos_up_to_rounding(dtype, target_dtype, quantizes_activation):
     """Weight-only and with quantized activations, the result is torchao's up to rounding."""
@@ -73,7 +73,7 @@ def test_linear_is_torchaos_up_to_rounding(dtype, target_dtype, quantizes_activa
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("target_dtype", INTX_DTYPES)
+@pytest.mark.parametrize("target_dtype", INTX)
 @pytest.mark.parametrize("scale_dtype", [None, torch.float32])
 def test_values_are_torchaos(dtype, target_dtype, scale_dtype):
     """Dequantized weights are torchao's bit for bit, scales of another type included."""
@@ -252,6 +252,37 @@ def test_float64_activations_are_seen_in_float64():
 def test_zero_points_keep_to_the_range_of_their_type():
     """A zero point that is no code of int4 is named, as codes are."""
     tensor = weight_only(float_weight())
+    zero = torch.full(tensor.scale.shape, 8, dtype=torch.int8)
+    with pytest.raises(LayoutError, match="zero_point is out of range"):
+        check_values(tensor.with_fields(zero_point=zero).to_layout())
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 64), (0,)])
+def test_empty_activations_are_seen(shape):
+    """Of nothing nothing is seen, also where a row has no columns."""
+    columns = shape[-1]
+    tensor = IntxUnpackedToInt8Tensor(
+        torch.zeros(8, columns, dtype=torch.int8),
+        torch.ones(8, 1 if columns else 0),
+        "int4",
+        (1, columns),
+        "float32",
+        activation_quantization=ActivationQuantization.INT8_ASYM_PER_TOKEN,
+    )
+    assert tensor.activation_seen(torch.ones(shape)).shape == shape
+
+
+def test_float64_activations_are_seen_in_float64():
+    """Dequantized activations keep the accuracy of the product."""
+    tensor = packed(activation_quantization=ActivationQuantization.INT8_ASYM_PER_TOKEN)
+    x = activation(3, tensor.shape[1]).double()
+    expected = tensor.activation_seen(x) @ tensor.dequantize(torch.float64).T
+    assert torch.allclose(torch.nn.functional.linear(x, tensor), expected, rtol=1e-12)
+
+
+def test_zero_points_keep_to_the_range_of_their_type():
+    """A zero point that is no code of int4 is named, as codes are."""
+    tensor = packed()
     zero = torch.full(tensor.scale.shape, 8, dtype=torch.int8)
     with pytest.raises(LayoutError, match="zero_point is out of range"):
         check_values(tensor.with_fields(zero_point=zero).to_layout())

@@ -6,8 +6,9 @@ from torch.profiler import ProfilerActivity
 
 from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
+from qconfig.configs.intx import INTX
 from qconfig.errors import BuildError, FieldError, LayoutError
-from qconfig.layouts.intx import INTX_DTYPES, code_range
+from qconfig.layouts.intx import code_range
 from qconfig.tensors.intx_quantize import (
     checked_qparams,
     quantize_intx,
@@ -25,7 +26,7 @@ INT4 = DType.INT4
 CELLS = [
     (mapping_type, target_dtype)
     for mapping_type in MappingType
-    for target_dtype in INTX_DTYPES
+    for target_dtype in INTX
     if (mapping_type, target_dtype) != (NO_CLIPPING, DType.INT1)
 ]
 SEARCHES = [*((m, IntxChooseQParamsAlgorithm.AFFINE) for m in MappingType), (SYMMETRIC, HQQ)]
@@ -76,7 +77,7 @@ def test_scales_of_another_type_are_torchaos(dtype, scale_dtype, mapping_type, t
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("target_dtype", INTX_DTYPES)
+@pytest.mark.parametrize("target_dtype", INTX)
 @pytest.mark.parametrize("group_size", [32, 128])
 def test_hqq_is_torchaos(dtype, target_dtype, group_size):
     """The half-quadratic search ends at torchao's codes and scales."""
@@ -94,7 +95,7 @@ def test_hqq_scales_of_another_type_are_torchaos(scale_dtype):
     st.lists(st.floats(-65504, 65504, width=16), min_size=8, max_size=8),
     st.sampled_from([torch.float32, torch.bfloat16]),
     st.sampled_from([SYMMETRIC, ASYMMETRIC, NO_CLIPPING]),
-    st.sampled_from(INTX_DTYPES[1:]),
+    st.sampled_from(INTX[1:]),
 )
 def test_any_finite_values(values, dtype, mapping_type, target_dtype):
     """Any finite values, halves and subnormal ones too, give torchao's bits."""
@@ -173,7 +174,7 @@ def test_float64_follows_the_formula():
     assert torch.equal(codes, expected)
 
 
-@pytest.mark.parametrize("target_dtype", INTX_DTYPES)
+@pytest.mark.parametrize("target_dtype", INTX)
 @pytest.mark.parametrize("mapping_type", [SYMMETRIC, ASYMMETRIC])
 def test_codes_keep_to_their_range(target_dtype, mapping_type):
     """No code and no zero point is outside of its integer type."""
