@@ -14,7 +14,12 @@ from qconfig.builders.base import Target
 from qconfig.codec.tensor_values import TensorSpec, nbytes
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.engine.config_builders import ConfigBuilders
-from qconfig.engine.plan_checks import Treatment, check_rules_served, check_unmatched
+from qconfig.engine.plan_checks import (
+    Treatment,
+    check_configs_used,
+    check_rules_served,
+    check_unmatched,
+)
 from qconfig.engine.plan_document import Action, Plan, PlanEntry, RuleReport
 from qconfig.errors import raise_problems
 from qconfig.rules.assignment import Assignment, Decision, How
@@ -67,6 +72,7 @@ def make_plan(
     raise_problems(
         [
             *builders.problems,
+            *check_configs_used(rules),
             *served,
             *unmatched,
             *split_groups(rules.fused, list(effective), list(effective.values())),

@@ -31,6 +31,23 @@ class Treatment:
     refused: bool = False
 
 
+def check_configs_used(rules: FqnToConfig) -> list[QconfigError]:
+    """Return a problem if there are configs, and neither rules nor a default."""
+    if not rules.configs or rules.rules or rules.default is not None:
+        return []
+    name = next(iter(rules.configs))
+    return [
+        PlanError(
+            "no rule uses a config, so nothing would be quantized",
+            pointer="/rules",
+            found=", ".join(map(repr, rules.configs)),
+            expected="a rule or a default that names one of the configs",
+            hint=f"add a rule such as {{'match': 'model.layers.0.mlp', 'use': {name!r}}}; "
+            "the keys of `configs` are names of configs, not of modules",
+        )
+    ]
+
+
 def check_rules_served(
     rules: FqnToConfig,
     assignment: Assignment,
