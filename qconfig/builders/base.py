@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound=type)
 
-PREPARED = frozenset({"FakeQuantizedLinear", "FakeQuantizedEmbedding"})
-"""Classes of the modules that QAT puts in; only configs that change modules serve them."""
+PREPARED = "PreparedForTraining"
+"""Name of a base class of modules that stand in for others while a model trains; only builders that
+change modules serve them."""
 
 
 @frozen

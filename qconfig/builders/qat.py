@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from qconfig.builders.base import (
-    PREPARED,
-    CalibratedBuilder,
     QparamsBuilder,
     Target,
     builder_of,
     register_builder,
 )
+from qconfig.builders.calibrated import needs_calibration
 from qconfig.builders.qat_schemes import simulated_config
 from qconfig.builders.weights import LINEAR_AND_EMBEDDING
 from qconfig.configs.choices import QATStep
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from qconfig.tensors.fake_quantized import FakeQuantizer
+
+
+_FAKE = ("FakeQuantizedLinear", "FakeQuantizedEmbedding")
 
 
 @frozen
@@ -55,7 +57,7 @@ class QATBuilder:
         their subclasses: those have forwards of their own.
         """
         kind = target.module_classes[0] if target.module_classes else None
-        is_fake = kind in PREPARED
+        is_fake = kind in _FAKE
         if target.parameter != "weight":
             return "it is not the weight of a module"
         if config.step is QATStep.CONVERT and not is_fake:
@@ -77,7 +79,7 @@ class QATBuilder:
         """
         base = _scheme(config).base
         builder = builder_of(base)
-        if isinstance(builder, CalibratedBuilder) and builder.needs_calibration(base):
+        if needs_calibration(base):
             raise BuildError(
                 "what needs calibration cannot be trained",
                 pointer="/base_config",
@@ -144,7 +146,8 @@ def _prepared(scheme: _Scheme, module: "nn.Module") -> "nn.Module":
             found="an attribute forward of the module",
             hint="prepare before what wraps the module, or leave it out by a rule",
         )
-    base, builder, source = scheme.base, builder_of(scheme.base), cast_module(module)
+    source: Any = module
+    base, builder = scheme.base, builder_of(scheme.base)
     build = partial(builder.build, base)
     learned = None
     if scheme.learned:
@@ -165,7 +168,7 @@ def _converted(config: QATConfig, module: "nn.Module") -> "nn.Module":
 
     from qconfig.tensors.fake_quantized import plain_module
 
-    trained = cast_module(module)
+    trained: Any = module
     quantizer: FakeQuantizer = trained.fake_quantizer
     base = _scheme(config).base
     simulated: Any = quantizer.packed(trained.weight)
@@ -221,8 +224,3 @@ def _nothing_to_learn(base: Config) -> BuildError:
         expected="a config whose builder has build_with_qparams",
         hint="set range_learning to false",
     )
-
-
-def cast_module(module: "nn.Module") -> Any:
-    """Return the same object, whose parameters a type checker need not know."""
-    return module

@@ -6,7 +6,7 @@ from qconfig.builders.base import ModuleBuilder, builder_of
 from qconfig.calibration.calibration import Calibration
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
 from qconfig.engine.chosen import chosen_config
-from qconfig.engine.modules import built_module, put_modules
+from qconfig.engine.modules import built_module, put_modules, tied_names
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_differences import differences
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
@@ -93,15 +93,17 @@ def apply_plan(model: "nn.Module", plan: Plan, *, calibration: Calibration | Non
     parameters = dict(model.named_parameters(remove_duplicate=False))
     raise_problems(differences(plan, model_targets(model)))
     check_calibrated(plan, calibration)
+    ties = tied_names(plan)
     built: dict[str, nn.Parameter] = {}
     modules: dict[str, nn.Module] = {}
     for entry in plan.entries:
         if entry.action is not Action.QUANTIZE:
             continue
-        if isinstance(builder_of(chosen_config(plan, entry)), ModuleBuilder):
-            modules |= built_module(model, plan, entry)
+        config = chosen_config(plan, entry)
+        if isinstance(builder_of(config), ModuleBuilder):
+            modules |= built_module(model, config, entry, ties.get(entry.fqn, []))
         else:
-            tensor = _built(plan, entry, parameters[entry.fqn], calibration)
+            tensor = _built(config, entry, parameters[entry.fqn], calibration)
             built[entry.fqn] = nn.Parameter(tensor, requires_grad=False)
     for entry in plan.entries:
         source = entry.tied_to if entry.action is Action.TIED else entry.fqn
@@ -112,9 +114,8 @@ def apply_plan(model: "nn.Module", plan: Plan, *, calibration: Calibration | Non
 
 
 def _built(
-    plan: Plan, entry: PlanEntry, parameter: "nn.Parameter", calibration: Calibration | None
+    config: Config, entry: PlanEntry, parameter: "nn.Parameter", calibration: Calibration | None
 ) -> "torch.Tensor":
-    config = chosen_config(plan, entry)
     if parameter.is_meta:
         raise BuildError(
             "the parameter has no data",

@@ -47,8 +47,8 @@ class ConfigBuilders:
         builder = self._builders.get(name)
         if builder is None:
             return "no builder"
-        if set(target.module_classes) & PREPARED and not isinstance(builder, ModuleBuilder):
-            return "the module is prepared for training: convert it with QATConfig"
+        if PREPARED in target.module_classes and not isinstance(builder, ModuleBuilder):
+            return "the module is prepared for training: convert it first"
         return builder.refusal(self._configs[name], target)
 
     def planned(self, name: str, target: Target) -> PlannedLayout | None:

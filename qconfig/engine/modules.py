@@ -3,24 +3,39 @@
 from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.base import builder_of
-from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.errors import BuildError, QconfigError
+from qconfig.versioning import Config
 
 if TYPE_CHECKING:
     from torch import nn
 
 
-def built_module(model: "nn.Module", plan: Plan, entry: PlanEntry) -> "dict[str, nn.Module]":
+def tied_names(plan: Plan) -> dict[str, list[str]]:
+    """Return the other names of each parameter that has some, by the name it is planned under."""
+    names: dict[str, list[str]] = {}
+    for entry in plan.entries:
+        if entry.action is Action.TIED and entry.tied_to is not None:
+            names.setdefault(entry.tied_to, []).append(entry.fqn)
+    return names
+
+
+def built_module(
+    model: "nn.Module", config: Config, entry: PlanEntry, tied: list[str]
+) -> "dict[str, nn.Module]":
     """Return the module that takes the place of the owner of a parameter, by its name.
+
+    Args:
+        model: the whole model.
+        config: the config that the plan chose.
+        entry: the parameter.
+        tied: its other names.
 
     Raises:
         BuildError: the parameter is tied, its owner is the model itself, or the builder refuses.
     """
     owner, _, name = entry.fqn.rpartition(".")
-    config = chosen_config(plan, entry)
     module = model.get_submodule(owner)
-    tied = [e.fqn for e in plan.entries if e.action is Action.TIED and e.tied_to == entry.fqn]
     # A module under several names has one parameter; those of other modules would part from it.
     aliases = [fqn for fqn in tied if model.get_submodule(fqn.rpartition(".")[0]) is not module]
     if aliases:

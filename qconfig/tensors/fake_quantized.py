@@ -171,7 +171,14 @@ class FakeQuantizer(nn.Module):
         return replaced(output, seen)
 
 
-class FakeQuantizedLinear(nn.Linear):
+class PreparedForTraining:
+    """A module that stands in for another while a model trains: it is converted, not quantized.
+
+    Plans know it by this name, `qconfig.builders.base.PREPARED`.
+    """
+
+
+class FakeQuantizedLinear(PreparedForTraining, nn.Linear):
     """A Linear whose weight, and activation where its scheme says so, is rounded when it runs.
 
     Args:
@@ -200,7 +207,7 @@ class FakeQuantizedLinear(nn.Linear):
         return quantizer.output(product, packed)
 
 
-class FakeQuantizedEmbedding(nn.Embedding):
+class FakeQuantizedEmbedding(PreparedForTraining, nn.Embedding):
     """An Embedding whose weight is rounded when it runs.
 
     Args:

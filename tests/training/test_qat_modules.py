@@ -148,7 +148,7 @@ def test_prepared_modules_are_left_alone_by_other_configs():
     model = linear()
     qconfig.quantize_(model, QATConfig(DYNAMIC))
     plan = qconfig.quantize_(model, INT8)
-    reason = "the module is prepared for training: convert it with QATConfig"
+    reason = "the module is prepared for training: convert it first"
     assert plan.entries[0].reason == reason
     assert torch.isfinite(model(batch())).all()
 
