@@ -129,18 +129,33 @@ def product(
         is_swizzled: whether scales lie in tiles.
 
     Returns:
-        (M, N), the type of `flat`.
+        (M, N), the type of `flat`, or float32 for bfloat16 where rows of the stored matrix are
+        summed over.
     """
     codes, scales, dim = rows_of_blocks(qdata, scale, kind, block_size, is_swizzled)
     factor = scales.to(flat.dtype)
     if dim != qdata.dim() - 1:
-        # The rows of the stored matrix are summed over: it is needed whole, or in K slabs.
-        return flat @ values_of(codes, factor, kind, flat.dtype)
+        return _sum_of_rows(flat, codes, factor, kind)
     flat = flat.contiguous()
     result = flat.new_empty((flat.shape[0], rows))
     for part in _slabs(rows, flat.shape[1]) if flat.device.type == "cpu" else (slice(0, rows),):
         values = values_of(codes[part], factor[part], kind, flat.dtype)
         result[:, part] = times_transposed(flat, values)
+    return result
+
+
+def _sum_of_rows(
+    flat: torch.Tensor, codes: torch.Tensor, factor: torch.Tensor, kind: SmallFloat | None
+) -> torch.Tensor:
+    # The rows of the stored matrix are summed over, some at a time; float32 takes the sums.
+    if flat.device.type != "cpu":
+        return flat @ values_of(codes, factor, kind, flat.dtype)
+    columns = codes.shape[1] * (2 if kind == E2M1 else 1)
+    wide = torch.promote_types(flat.dtype, torch.float32)
+    result = flat.new_zeros((flat.shape[0], columns), dtype=wide)
+    for part in _slabs(codes.shape[0], columns):
+        values = values_of(codes[part], factor[part], kind, flat.dtype)
+        result += flat[:, part] @ values
     return result
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch.nn.functional import linear
+from torch.profiler import ProfilerActivity
 
 from qconfig.configs.choices import ScaleCalculationMode
 from qconfig.errors import LayoutError, UnsupportedOperationError
@@ -73,6 +74,28 @@ def test_rows_beyond_one_slab_are_right(make: Any) -> None:
     whole = linear(x, weight)
     assert torch.allclose(whole, x @ weight.dequantize().t(), rtol=1e-4, atol=1e-3)
     assert torch.equal(weight.dequantize()[1500], weight[1500:1501].dequantize()[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_gradient_takes_a_few_rows_at_a_time(
+    make: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient is that of the values, and they are never there as a whole."""
+    monkeypatch.setattr("qconfig.tensors.blockwise._BUFFER_BYTES", 1 << 16)
+    weight, gradient = make(_weight(512, 256)), _weight(5, 512).to(dtype)
+    x = torch.zeros(5, 256, dtype=dtype, requires_grad=True)
+    result = linear(x, weight)
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profile:
+        result.backward(gradient)
+    live = peak = 0
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        live += event.nbytes()
+        peak = max(peak, live)
+    assert peak < weight.numel() * dtype.itemsize
+    expected = gradient.double() @ weight.dequantize(torch.float64)
+    error = (x.grad.double() - expected).abs().max() / expected.abs().max()
+    assert error <= 4 * torch.finfo(dtype).eps
 
 
 def test_swizzled_scales_give_the_same_values(make: Any) -> None:
