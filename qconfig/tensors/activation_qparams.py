@@ -1,12 +1,13 @@
 """From a range of activations to a static scale and zero point, and back to what codes keep.
 
-Formulas, in float32, those of `choose_qparams_affine` of torchao 0.18 with `eps=2**-23`, where
-`low` and `high` are first widened to contain 0:
+Formulas, in the type of the range, are those of `choose_qparams_affine` of torchao 0.18 with
+`eps=2**-23`, where `low` and `high` are first widened to contain 0:
 
 - SYMMETRIC: `scale = max(-low, high) / ((qmax - qmin) / 2)`, zero point 0;
 - SYMMETRIC_NO_CLIPPING_ERR: `scale = max(low / qmin, high / qmax)`, zero point 0;
 - ASYMMETRIC: `scale = (high - low) / (qmax - qmin)`, `zero_point = qmin - round(low / scale)`,
-  clamped to the codes.
+  clamped to the codes. Where `high - low` passes the largest number of the type, which gives
+  torchao an infinite scale, it is `high / (qmax - qmin) - low / (qmax - qmin)`.
 
 float8: `scale = max(-low, high) / largest code` (torchao's `_choose_scale_float8`), and 1 where
 nothing but 0 was seen, which torchao turns into NaN.
@@ -38,33 +39,35 @@ def choose_activation_qparams(
     """Return scale and zero point for values from `low` to `high`.
 
     Args:
-        low: smallest values, float32, one for each scale, any shape.
-        high: largest values, float32, of the shape of `low`.
+        low: smallest values, floating point, one for each scale, any shape.
+        high: largest values, not below `low`, of its shape and type.
         mapping_type: how values map to codes.
         dtype: int8, float8_e4m3fn or float8_e5m2.
         reduce_range: whether int8 codes keep to -64 ... 63.
 
     Returns:
-        Scales, float32, and zero points, int8, or None where they would all be 0 by definition;
-        both of the shape of `low`.
+        Scales, in the type of `low`, and zero points, int8, or None where they would all be 0 by
+        definition; both of the shape of `low`.
 
     Raises:
         FieldError: another dtype, or float8 that is not SYMMETRIC or has a reduced range.
     """
-    low, high = low.clamp(max=0), high.clamp(min=0)
     if dtype is not DType.INT8:
         largest = torch.maximum(-low, high)
         return _float8_scale(largest, mapping_type, dtype, reduce_range=reduce_range), None
     qmin, qmax = code_range(reduce_range=reduce_range)
-    if mapping_type is MappingType.ASYMMETRIC:
-        scale = ((high - low) / float(qmax - qmin)).clamp(min=LEAST_INT8_SCALE)
-        zero_point = (qmin - torch.round(low / scale)).clamp(qmin, qmax)
-        return scale, zero_point.to(torch.int8)
     if mapping_type is MappingType.SYMMETRIC:
         scale = torch.maximum(-low, high) / (float(qmax - qmin) / 2)
-    else:
+        return scale.clamp(min=LEAST_INT8_SCALE), None
+    low, high = low.clamp(max=0), high.clamp(min=0)
+    if mapping_type is MappingType.SYMMETRIC_NO_CLIPPING_ERR:
         scale = torch.maximum(low / float(qmin), high / float(qmax))
-    return scale.clamp(min=LEAST_INT8_SCALE), None
+        return scale.clamp(min=LEAST_INT8_SCALE), None
+    span, steps = high - low, float(qmax - qmin)
+    scale = torch.where(span.isinf(), high / steps - low / steps, span / steps)
+    scale = scale.clamp(min=LEAST_INT8_SCALE)
+    zero_point = (qmin - torch.round(low / scale)).clamp(qmin, qmax)
+    return scale, zero_point.to(torch.int8)
 
 
 def _float8_scale(

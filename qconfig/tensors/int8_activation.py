@@ -1,21 +1,16 @@
 """Activations as int8 codes, with scales chosen from them or known beforehand.
 
-Codes, scales and zero points are bit for bit those of torchao 0.18 (`choose_qparams_affine` and
-`quantize_affine` as its Int8Tensor calls them). With codes from `low` to `high` and the extremes
-`a <= 0 <= b` of a token (or of all of them), in the activation's own type:
-
-- symmetric: `scale = max(-a, b) / ((high - low) / 2)`, at least 2**-23;
-- asymmetric: `scale = (b - a) / (high - low)`, at least 2**-23, and
-  `zero_point = clamp(low - round(a / scale), low, high)`.
-
-Then the scale becomes float32 and `q = clamp(round(x * (1 / scale)) + zero_point, low, high)`, in
-the wider type of both, halves to even. One thing differs: where `b - a` passes the largest number
-of the type, torchao gets an infinite scale; here it is `b / 255 - a / 255`.
+Scales and zero points are chosen from the extremes of a token, or of all of them, in the
+activation's own type, see `qconfig.tensors.activation_qparams`. Then the scale becomes float32 and
+`q = clamp(round(x * (1 / scale)) + zero_point, low, high)`, in the wider type of both, halves to
+even: bit for bit as torchao 0.18 (`choose_qparams_affine` and `quantize_affine` as its Int8Tensor
+calls them).
 """
 
 import torch
 
-from qconfig.tensors.activation_qparams import LEAST_INT8_SCALE, code_range
+from qconfig.configs.choices import MappingType
+from qconfig.tensors.activation_qparams import choose_activation_qparams, code_range
 
 _BUFFER_ELEMENTS = 1 << 20
 
@@ -35,19 +30,11 @@ def dynamic_qparams(
         The scale, float32, and the zero point, int8, or None; (M, 1) per token, else (1, 1). The
         scale of a row with a NaN is NaN, of one with an infinity infinite.
     """
-    low, high = code_range(reduce_range=reduce_range)
     dims = (1,) if per_token else (0, 1)
     least, most = activation.amin(dims, keepdim=True), activation.amax(dims, keepdim=True)
-    if not asymmetric:
-        peak = torch.maximum(-least, most)
-        return (peak / ((high - low) / 2)).clamp(min=LEAST_INT8_SCALE).to(torch.float32), None
-    least, most = least.clamp(max=0), most.clamp(min=0)
-    span = most - least
-    scale = torch.where(
-        span.isinf(), most / (high - low) - least / (high - low), span / (high - low)
-    ).clamp(min=LEAST_INT8_SCALE)
-    zero_point = (low - torch.round(least / scale)).clamp(low, high)
-    return scale.to(torch.float32), zero_point.to(torch.int8)
+    mapping = MappingType.ASYMMETRIC if asymmetric else MappingType.SYMMETRIC
+    scale, zero_point = choose_activation_qparams(least, most, mapping, reduce_range=reduce_range)
+    return scale.to(torch.float32), zero_point
 
 
 def quantize_activation(
