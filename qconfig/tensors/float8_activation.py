@@ -6,6 +6,7 @@ import torch
 from attrs import frozen
 
 from qconfig.tensors.float8_quantize import scale_of
+from qconfig.tensors.row_slabs import check_blocks_divide
 
 Bounds = tuple[float | None, float | None]
 
@@ -40,9 +41,13 @@ def quantize_rows(
 
     Returns:
         Codes, (M, K), and scales: (1, 1), (M, 1) or (M, K/g).
+
+    Raises:
+        UsageError: groups do not divide K.
     """
     rows, columns = flat.shape
     group = columns if form.group in (0, None) else form.group
+    check_blocks_divide(columns, group or 1)
     wide = flat.to(torch.float32)
     if static is not None:
         scale = static.reshape(1, 1).to(torch.float32)

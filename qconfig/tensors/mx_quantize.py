@@ -21,7 +21,7 @@ from attrs import frozen
 
 from qconfig.configs.choices import ScaleCalculationMode
 from qconfig.layouts.mx import MXElementType
-from qconfig.tensors.row_slabs import peaks, row_slabs
+from qconfig.tensors.row_slabs import check_blocks_divide, peaks, row_slabs
 from qconfig.tensors.small_floats import E2M1, E2M3, E3M2, SmallFloat, codes_of, packed
 from qconfig.tensors.unquantizable import not_finite
 
@@ -87,10 +87,12 @@ def quantize_mx(
 
     Raises:
         BuildError: the weight holds NaN or infinity; count and first index are named.
+        UsageError: rows have no whole blocks.
     """
     weight = weight.detach()
     element = ELEMENTS[elem_dtype]
     *leading, columns = weight.shape
+    check_blocks_divide(columns, block_size)
     stored = columns // 2 if elem_dtype.is_packed else columns
     codes = torch.empty((*leading, stored), dtype=element.dtype, device=weight.device)
     blocks = columns // block_size

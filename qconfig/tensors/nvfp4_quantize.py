@@ -15,7 +15,7 @@ Source: NVIDIA, "Pretraining Large Language Models with NVFP4", and torchao 0.18
 import torch
 
 from qconfig.layouts.nvfp4 import BLOCK
-from qconfig.tensors.row_slabs import peaks, row_slabs
+from qconfig.tensors.row_slabs import check_blocks_divide, peaks, row_slabs
 from qconfig.tensors.small_floats import E2M1, codes_of, packed
 from qconfig.tensors.unquantizable import not_finite
 
@@ -62,9 +62,11 @@ def quantize_nvfp4(
 
     Raises:
         BuildError: the weight holds NaN or infinity; count and first index are named.
+        UsageError: rows have no whole blocks.
     """
     weight = weight.detach()
     *leading, columns = weight.shape
+    check_blocks_divide(columns, BLOCK)
     blocks = columns // BLOCK
     codes = torch.empty((*leading, columns // 2), dtype=torch.uint8, device=weight.device)
     scale = torch.empty((*leading, blocks), dtype=torch.float8_e4m3fn, device=weight.device)

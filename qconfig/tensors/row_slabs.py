@@ -5,6 +5,7 @@ from math import prod
 
 import torch
 
+from qconfig.errors import UsageError
 from qconfig.tensors.slab_size import slab_elements
 
 # The codes of a slab need about four such buffers, each of 4 bytes an element.
@@ -53,3 +54,14 @@ def peaks(tiled: torch.Tensor) -> torch.Tensor:
     # Magnitudes are ordered like their bits, and the maximum of integers is many times as fast.
     bits = tiled.view(torch.int32) & 0x7FFFFFFF
     return bits.amax(-1).view(torch.float32)
+
+
+def check_blocks_divide(columns: int, block_size: int) -> None:
+    """Raise UsageError unless rows have whole blocks, as those of a transposed weight may not."""
+    if columns % block_size:
+        raise UsageError(
+            "rows to be quantized have no whole blocks",
+            found=f"{columns} columns",
+            expected=f"a multiple of {block_size}",
+            hint="call dequantize() on the weight for a product with ordinary numbers",
+        )

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch.nn.functional import linear
 
-from qconfig.configs import PerTensor
+from qconfig.configs import PerGroup, PerTensor
+from qconfig.errors import UsageError
 from qconfig.layouts.float8 import QuantizeTensorToFloat8Kwargs
 from qconfig.tensors import float8_linear
 from tests.tensors.float8_samples import (
@@ -145,6 +146,15 @@ def test_nan_codes_of_a_weight_show():
     found = linear(activation(2, 64), weight)
     assert found[:, 3].isnan().all()
     assert found[:, [0, 1, 2, 4]].isfinite().all()
+
+
+def test_groups_that_do_not_divide_the_rows_of_a_transposed_weight():
+    """`x @ weight` would quantize x in groups along the rows; the error says what is missing."""
+    kwargs = QuantizeTensorToFloat8Kwargs(granularity=PerGroup(16))
+    weight = packed(24, 64, act_quant_kwargs=kwargs)
+    with pytest.raises(UsageError, match="have no whole blocks") as caught:
+        torch.ones(2, 24) @ weight
+    assert caught.value.expected == "a multiple of 16"
 
 
 def test_static_scales():

@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 from torch.profiler import ProfilerActivity
 
 from qconfig.configs.choices import ScaleCalculationMode
-from qconfig.errors import LayoutError, UnsupportedOperationError
+from qconfig.errors import LayoutError, UnsupportedOperationError, UsageError
 from qconfig.layouts.mx import MXElementType, QuantizeTensorToMXKwargs
 from qconfig.layouts.nvfp4 import QuantizeTensorToNVFP4Kwargs
 from qconfig.tensors.block_scaled_device import has_block_scaled_product
@@ -234,6 +234,18 @@ def test_nvfp4_activations_follow_their_second_scale(dynamic: bool) -> None:
     assert torch.equal(weight.activation_seen(x), expected)
     product = expected.double() @ weight.dequantize().double().t()
     assert torch.allclose(linear(x, weight).double(), product, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 24])
+def test_a_transposed_weight_may_have_no_whole_blocks(rows: int) -> None:
+    """`x @ weight` would quantize x in blocks along the rows, which need not be whole."""
+    weight = _weight(rows, 64)
+    mx = _mx(weight, FP4, act_quant_kwargs=QuantizeTensorToMXKwargs(FP4))
+    nvfp4 = _nvfp4(weight, act_quant_kwargs=QuantizeTensorToNVFP4Kwargs())
+    for tensor, block in ((mx, 32), (nvfp4, 16)):
+        with pytest.raises(UsageError, match="have no whole blocks") as caught:
+            torch.ones(2, rows) @ tensor
+        assert caught.value.expected == f"a multiple of {block}"
 
 
 def test_activations_that_are_not_finite_give_nan() -> None:
