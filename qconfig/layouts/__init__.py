@@ -1,6 +1,5 @@
 """Current tensor-layout classes, one family a file."""
 
-from qconfig.configs.choices import MappingType
 from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.layouts.float8 import Float8TensorLayout
 from qconfig.layouts.int4 import Int4TensorLayout
@@ -17,7 +16,6 @@ __all__ = [
     "IntxStaticActivationTensorLayout",
     "IntxUnpackedToInt8TensorLayout",
     "MXTensorLayout",
-    "MappingType",
     "NVFP4TensorLayout",
     "QuantizeTensorToInt8Kwargs",
 ]

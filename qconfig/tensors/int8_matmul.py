@@ -29,6 +29,7 @@ codes, and one that fails is not used.
 """
 # ruff: noqa: SLF001 (torch's integer product has an underscored name)
 
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -123,13 +124,13 @@ def trusted_kernels() -> tuple[bool, bool]:
     exact = left.double() @ right.double().t()
     alone = exact[:2]
 
-    def trusted(function: object, rows: torch.Tensor, expected: torch.Tensor) -> bool:
+    def trusted(kernel: Callable[..., Shifted], rows: torch.Tensor, wanted: torch.Tensor) -> bool:
         try:
-            total, sums, shift = function(rows, right)  # type: ignore[operator]
-        except (RuntimeError, AttributeError):
+            total, sums, shift = kernel(rows, right)
+        except (RuntimeError, AttributeError):  # this build of torch does not have it
             return False
         found = total if sums is None else total - sums * shift
-        return torch.equal(found.double(), expected)
+        return torch.equal(found.double(), wanted)
 
     signed = trusted(_signed, left, exact) and trusted(_single, left[:2], alone)
     return signed, signed and trusted(_unsigned, left, exact)

@@ -6,14 +6,15 @@ from typing import Any, ClassVar, Self
 import torch
 from torch.nn import functional
 
-from qconfig.tensors import matrix_ops, matrix_sharding, matrix_view_ops
+from qconfig.tensors import (
+    matrix_ops,  # noqa: F401 (its import fills the table that every class copies)
+    matrix_sharding,
+    matrix_view_ops,  # noqa: F401 (likewise)
+)
 from qconfig.tensors.base import PackedTensor
 from qconfig.tensors.dispatch import OperatorTable, unsupported
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix_table import MATRIX
-
-OPERATORS = (matrix_ops.__name__, matrix_sharding.__name__, matrix_view_ops.__name__)
-"""The modules whose import fills the table that every class copies."""
 
 
 class MatrixTensor(PackedTensor):

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from qconfig.configs import PerAxis, PerGroup, PerRow, PerTensor
+from qconfig.configs.choices import MappingType
 from qconfig.errors import LayoutError, NewerVersionError, UnsupportedOperationError
-from qconfig.layouts import MappingType, QuantizeTensorToInt8Kwargs
+from qconfig.layouts import QuantizeTensorToInt8Kwargs
 from qconfig.tensors import Int8Tensor
 from qconfig.tensors.serialization import rebuild_packed
 from tests.tensors.samples import packed
