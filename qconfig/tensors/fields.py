@@ -79,7 +79,8 @@ def logical_strides(payload: torch.Tensor, shape: tuple[int, ...]) -> tuple[int,
     """Return the strides that a tensor of `shape` shows.
 
     They are the payload's, where both have one shape. Where a payload holds several codes a byte,
-    dimensions outside of the packed one step over that many times more elements.
+    dimensions outside of the packed one step over that many times more elements; those inside of
+    it, which a transposed tensor that was made contiguous has, over as many.
     """
     found = tuple(payload.shape)
     if found == tuple(shape):
@@ -90,11 +91,12 @@ def logical_strides(payload: torch.Tensor, shape: tuple[int, ...]) -> tuple[int,
             strides.append(step)
             step *= max(size, 1)
         return tuple(reversed(strides))
-    codes = 1
-    for size, stored in zip(shape, found, strict=True):
-        codes *= size // stored if stored else 1
+    codes, inner = 1, 0
+    for size, stored, stride in zip(shape, found, payload.stride(), strict=True):
+        if size != stored:
+            codes, inner = size // stored if stored else 1, stride
     return tuple(
-        stride * codes if size == stored else stride
+        stride * codes if size == stored and stride >= inner else stride
         for size, stored, stride in zip(shape, found, payload.stride(), strict=True)
     )
 
