@@ -58,42 +58,6 @@ def int4_linear(
     return result
 
 
-@torch.library.custom_op("qconfig::int4_linear", mutates_args=())
-def _operator(
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor,
-    transpose: bool,  # noqa: FBT001
-) -> torch.Tensor:
-    return _product(activation, qdata, scale, zero_point, transpose)
-
-
-@_operator.register_fake
-def _fake(
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor,
-    transpose: bool,  # noqa: FBT001
-) -> torch.Tensor:
-    features = 2 * qdata.shape[1] if transpose else qdata.shape[0]
-    return activation.new_empty((*activation.shape[:-1], features))
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs[1:4])
-    ctx.transpose = inputs[4]
-
-
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
-    result = int4_linear(gradient, *ctx.saved_tensors, transpose=not ctx.transpose)
-    return result, None, None, None, None
-
-
-torch.library.register_autograd("qconfig::int4_linear", _backward, setup_context=_setup)
-
-
 def _product(
     activation: torch.Tensor,
     qdata: torch.Tensor,
@@ -154,3 +118,25 @@ def _sum_of_rows(
         else:
             result += torch.mm(flat[:, rows], values)
     return result
+
+
+_operator = torch.library.custom_op("qconfig::int4_linear", _product, mutates_args=())
+
+
+@_operator.register_fake
+def _fake(activation: torch.Tensor, qdata: torch.Tensor, *others: Any) -> torch.Tensor:
+    features = 2 * qdata.shape[1] if others[-1] else qdata.shape[0]
+    return activation.new_empty((*activation.shape[:-1], features))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:4])
+    ctx.transpose = inputs[4]
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
+    result = int4_linear(gradient, *ctx.saved_tensors, transpose=not ctx.transpose)
+    return result, None, None, None, None
+
+
+torch.library.register_autograd("qconfig::int4_linear", _backward, setup_context=_setup)

@@ -187,31 +187,7 @@ def _cut(values: torch.Tensor, rows: slice) -> torch.Tensor:
     return values if values.shape[0] == 1 else values[rows]
 
 
-@torch.library.custom_op("qconfig::int8_dynamic_linear", mutates_args=())
-def _operator(  # noqa: PLR0917
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor | None,
-    act_scale: torch.Tensor | None,
-    act_zero_point: torch.Tensor | None,
-    per_token: bool,  # noqa: FBT001
-    asymmetric: bool,  # noqa: FBT001
-    reduce_range: bool,  # noqa: FBT001
-    dtype: torch.dtype,
-) -> torch.Tensor:
-    return _product(
-        activation,
-        qdata,
-        scale,
-        zero_point,
-        act_scale,
-        act_zero_point,
-        per_token,
-        asymmetric,
-        reduce_range,
-        dtype,
-    )
+_operator = torch.library.custom_op("qconfig::int8_dynamic_linear", _product, mutates_args=())
 
 
 @_operator.register_fake

@@ -71,39 +71,6 @@ def int8_linear(
     return result
 
 
-@torch.library.custom_op("qconfig::int8_linear", mutates_args=())
-def _operator(
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor | None,
-) -> torch.Tensor:
-    return _product(activation, qdata, scale, zero_point)
-
-
-@_operator.register_fake
-def _fake(
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor | None,
-) -> torch.Tensor:
-    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]))
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs[1:])
-
-
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
-    qdata, scale, zero_point = ctx.saved_tensors
-    zero = None if zero_point is None else zero_point.t()
-    return int8_linear(gradient, qdata.t(), scale.t(), zero), None, None, None
-
-
-torch.library.register_autograd("qconfig::int8_linear", _backward, setup_context=_setup)
-
-
 def _product(
     activation: torch.Tensor,
     qdata: torch.Tensor,
@@ -185,3 +152,24 @@ def _by_rows(
 def _times(result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     # The product is taken in the wider type and rounded once.
     return torch.mul(result, factor, out=result)
+
+
+_operator = torch.library.custom_op("qconfig::int8_linear", _product, mutates_args=())
+
+
+@_operator.register_fake
+def _fake(activation: torch.Tensor, qdata: torch.Tensor, *others: Any) -> torch.Tensor:
+    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:])
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
+    qdata, scale, zero_point = ctx.saved_tensors
+    zero = None if zero_point is None else zero_point.t()
+    return int8_linear(gradient, qdata.t(), scale.t(), zero), None, None, None
+
+
+torch.library.register_autograd("qconfig::int8_linear", _backward, setup_context=_setup)

@@ -53,41 +53,6 @@ def intx_linear(
     return result
 
 
-@torch.library.custom_op("qconfig::intx_linear", mutates_args=())
-def _operator(
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor | None,
-    activation_quantization: str | None,
-) -> torch.Tensor:
-    return _product(activation, qdata, scale, zero_point, activation_quantization)
-
-
-@_operator.register_fake
-def _fake(
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    zero_point: torch.Tensor | None,
-    activation_quantization: str | None,
-) -> torch.Tensor:
-    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]))
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs[1:4])
-
-
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
-    qdata, scale, zero_point = ctx.saved_tensors
-    zero = None if zero_point is None else zero_point.t()
-    return intx_linear(gradient, qdata.t(), scale.t(), zero, None), None, None, None, None
-
-
-torch.library.register_autograd("qconfig::intx_linear", _backward, setup_context=_setup)
-
-
 def quantize_tokens(
     activation: torch.Tensor, activation_quantization: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -153,3 +118,24 @@ def _by_rows(
         write_rows(part, qdata, scale, zero_point, start, work)
         result[:, start:stop] = times_transposed(flat, part)
     return result
+
+
+_operator = torch.library.custom_op("qconfig::intx_linear", _product, mutates_args=())
+
+
+@_operator.register_fake
+def _fake(activation: torch.Tensor, qdata: torch.Tensor, *others: Any) -> torch.Tensor:
+    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:4])
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
+    qdata, scale, zero_point = ctx.saved_tensors
+    zero = None if zero_point is None else zero_point.t()
+    return intx_linear(gradient, qdata.t(), scale.t(), zero, None), None, None, None, None
+
+
+torch.library.register_autograd("qconfig::intx_linear", _backward, setup_context=_setup)

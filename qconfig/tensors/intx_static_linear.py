@@ -67,8 +67,7 @@ def intx_static_linear(  # noqa: PLR0917
     return result
 
 
-@torch.library.custom_op(_NAME, mutates_args=())
-def _operator(  # noqa: PLR0917
+def _compute(  # noqa: PLR0917
     activation: torch.Tensor,
     qdata: torch.Tensor,
     scale: torch.Tensor,
@@ -80,18 +79,18 @@ def _operator(  # noqa: PLR0917
     weight_sums: torch.Tensor | None,
     bias: torch.Tensor | None,
 ) -> torch.Tensor:
-    return _compute(
-        activation,
-        qdata,
-        scale,
-        act_scale,
-        zero_point,
-        act_zero_point,
-        output_scale,
-        output_zero_point,
-        weight_sums,
-        bias,
-    )
+    rows, columns = qdata.shape
+    lead = activation.shape[:-1]
+    flat = activation.reshape(lead.numel(), columns)
+    result = product(flat, qdata, scale, act_scale, zero_point, act_zero_point, weight_sums)
+    if bias is not None:
+        result += bias
+    if output_scale is not None:
+        result = static_values(result, output_scale, output_zero_point)
+    return result.to(activation.dtype).reshape(*lead, rows)
+
+
+_operator = torch.library.custom_op(_NAME, _compute, mutates_args=())
 
 
 @_operator.register_fake
@@ -119,26 +118,3 @@ def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ..
 
 
 torch.library.register_autograd(_NAME, _backward, setup_context=_setup)
-
-
-def _compute(  # noqa: PLR0917
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    act_scale: torch.Tensor,
-    zero_point: torch.Tensor | None,
-    act_zero_point: torch.Tensor | None,
-    output_scale: torch.Tensor | None,
-    output_zero_point: torch.Tensor | None,
-    weight_sums: torch.Tensor | None,
-    bias: torch.Tensor | None,
-) -> torch.Tensor:
-    rows, columns = qdata.shape
-    lead = activation.shape[:-1]
-    flat = activation.reshape(lead.numel(), columns)
-    result = product(flat, qdata, scale, act_scale, zero_point, act_zero_point, weight_sums)
-    if bias is not None:
-        result += bias
-    if output_scale is not None:
-        result = static_values(result, output_scale, output_zero_point)
-    return result.to(activation.dtype).reshape(*lead, rows)

@@ -63,7 +63,7 @@ def times_transposed(
             found=activation.dtype,
             expected="float16, bfloat16, float32 or float64",
         )
-    if bias is not None and tuple(bias.shape) not in ((), (1,), (shape[0],)):
+    if bias is not None and (bias.dim() > 1 or (bias.numel() != 1 and bias.numel() != shape[0])):
         raise UsageError(
             f"{name}: the bias does not fit the weight",
             found=tuple(bias.shape),

@@ -255,34 +255,3 @@ def test_zero_points_keep_to_the_range_of_their_type():
     zero = torch.full(tensor.scale.shape, 8, dtype=torch.int8)
     with pytest.raises(LayoutError, match="zero_point is out of range"):
         check_values(tensor.with_fields(zero_point=zero).to_layout())
-
-
-@pytest.mark.parametrize("shape", [(3, 0), (0, 64), (0,)])
-def test_empty_activations_are_seen(shape):
-    """Of nothing nothing is seen, also where a row has no columns."""
-    columns = shape[-1]
-    tensor = IntxUnpackedToInt8Tensor(
-        torch.zeros(8, columns, dtype=torch.int8),
-        torch.ones(8, 1 if columns else 0),
-        "int4",
-        (1, columns),
-        "float32",
-        activation_quantization=ActivationQuantization.INT8_ASYM_PER_TOKEN,
-    )
-    assert tensor.activation_seen(torch.ones(shape)).shape == shape
-
-
-def test_float64_activations_are_seen_in_float64():
-    """Dequantized activations keep the accuracy of the product."""
-    tensor = packed(activation_quantization=ActivationQuantization.INT8_ASYM_PER_TOKEN)
-    x = activation(3, tensor.shape[1]).double()
-    expected = tensor.activation_seen(x) @ tensor.dequantize(torch.float64).T
-    assert torch.allclose(torch.nn.functional.linear(x, tensor), expected, rtol=1e-12)
-
-
-def test_zero_points_keep_to_the_range_of_their_type():
-    """A zero point that is no code of int4 is named, as codes are."""
-    tensor = packed()
-    zero = torch.full(tensor.scale.shape, 8, dtype=torch.int8)
-    with pytest.raises(LayoutError, match="zero_point is out of range"):
-        check_values(tensor.with_fields(zero_point=zero).to_layout())
