@@ -18,6 +18,7 @@ import torch
 from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import MappingType
 from qconfig.errors import FieldError
+from qconfig.tensors.float8_quantize import scale_of
 
 LEAST_INT8_SCALE = 2.0**-23
 """The smallest scale of int8 activations; torchao's `eps` for Int8Tensor."""
@@ -83,8 +84,7 @@ def _float8_scale(
         raise FieldError(
             "float8 codes are symmetric, and their range is not reduced", found=mapping_type.value
         )
-    scale = largest / torch.finfo(dtype.to_torch()).max
-    return torch.where(largest > 0, scale.clamp(min=torch.finfo(torch.float32).tiny), 1.0)
+    return scale_of(largest, dtype.to_torch())
 
 
 def kept(
