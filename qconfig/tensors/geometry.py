@@ -1,5 +1,6 @@
 """How the inner tensors of a packed weight follow the dimensions that it shows."""
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,20 @@ def present_fields(weight: "MatrixTensor") -> list[Field]:
         for index, (name, tensor) in enumerate(weight.inner_tensors.items())
         if tensor is not None
     ]
+
+
+def row_dimension(field: Field, shape: Sequence[int]) -> int | None:
+    """Return a field's dimension that belongs to dimension 0 of a tensor of `shape`, or None.
+
+    The only entry of a single row, or of a single matrix, may be its own: where such pieces are
+    put together it counts as that.
+    """
+    own, rank, size = field.dimension(0, len(shape)), len(shape), field.tensor.dim()
+    if own is not None or shape[0] != 1 or not size:
+        return own
+    if field.follows is Follows.ROWS and rank == 2:
+        return size - 1
+    return 0 if field.follows is Follows.MATRICES and size == rank > 2 else None
 
 
 def flipped_field(weight: "MatrixTensor") -> str | None:

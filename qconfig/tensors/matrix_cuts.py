@@ -12,7 +12,7 @@ import torch
 
 from qconfig.errors import LayoutError
 from qconfig.tensors.dispatch import unsupported
-from qconfig.tensors.geometry import Field, elements_per_entry, present_fields
+from qconfig.tensors.geometry import Field, elements_per_entry, present_fields, row_dimension
 from qconfig.tensors.matrix_views import check_views, dimension
 
 if TYPE_CHECKING:
@@ -152,13 +152,16 @@ def _joined_field(weights: Sequence["MatrixTensor"], name: str, dim: int) -> tor
     if len(present) < len(found):
         raise _unjoinable(name, ["absent" if t is None else "present" for t in found])
     follows, rank = weights[0].follows[name], weights[0].dim()
-    own = [Field(name, t, follows, is_payload=False).dimension(dim, rank) for t in present]
-    if all(o is not None for o in own):
-        return torch.cat(present, own[0])  # type: ignore[arg-type]
-    same = all(t is present[0] or torch.equal(t, present[0]) for t in present)
-    if not same:
+    fields = [Field(name, t, follows, is_payload=False) for t in present]
+    own = [f.dimension(dim, rank) for f in fields]
+    if any(o is None for o in own):
+        if all(t is present[0] or torch.equal(t, present[0]) for t in present):
+            return present[0]
+        pieces = zip(fields, weights, strict=True)
+        own = [None if dim else row_dimension(f, w.shape) for f, w in pieces]
+    if any(o is None for o in own):
         raise _unjoinable(name, ["different elements"])
-    return present[0]
+    return torch.cat(present, own[0])  # type: ignore[arg-type]
 
 
 def _check_alike(weights: Sequence["MatrixTensor"], name: str, values: list[object]) -> None:

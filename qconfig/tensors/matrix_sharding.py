@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from qconfig.tensors.dispatch import unsupported
-from qconfig.tensors.geometry import Field, Follows, elements_per_entry, present_fields
+from qconfig.tensors.geometry import Field, elements_per_entry, present_fields, row_dimension
 from qconfig.tensors.matrix_table import MATRIX
 from qconfig.tensors.matrix_views import check_views
 
@@ -30,7 +30,7 @@ def row_parts(weight: "MatrixTensor") -> dict[str, torch.Tensor]:
     check_views(weight, "sharding")
     parts = {}
     for field in present_fields(weight):
-        own = _row_dimension(weight, field)
+        own = row_dimension(field, weight.shape)
         if own is not None:
             rows = field.tensor.movedim(own, 0).contiguous()
             parts[field.name] = rows.view(rows.shape[0], -1).view(torch.uint8)
@@ -48,7 +48,7 @@ def joined_parts(weight: "MatrixTensor", parts: dict[str, torch.Tensor]) -> "Mat
     for field in present_fields(weight):
         if field.name not in parts:
             continue
-        own = _row_dimension(weight, field) or 0
+        own = row_dimension(field, weight.shape) or 0
         form = field.tensor.movedim(own, 0)
         gathered = parts[field.name].view(form.dtype).view(-1, *form.shape[1:])
         tensors[field.name] = gathered.movedim(0, own)
@@ -56,14 +56,6 @@ def joined_parts(weight: "MatrixTensor", parts: dict[str, torch.Tensor]) -> "Mat
             pieces = gathered.shape[0] // form.shape[0]
     shape = (weight.shape[0] * pieces, *weight.shape[1:])
     return weight.restructured(tensors, shape, weight.blocks)
-
-
-def _row_dimension(weight: "MatrixTensor", field: Field) -> int | None:
-    own = field.dimension(0, weight.dim())
-    if own is None and field.follows is Follows.ROWS and tuple(weight.shape[:-1]) == (1,):
-        # One entry of a piece of one row: it may be that row's own.
-        own = field.tensor.dim() - 1 if field.tensor.dim() else None
-    return own
 
 
 @MATRIX.implements_named(_COLLECTIVES + "all_gather_into_tensor.default")

@@ -13,6 +13,7 @@ from qconfig.errors import LayoutError, UnsupportedOperationError, UsageError
 from qconfig.layouts.mx import MXElementType, QuantizeTensorToMXKwargs
 from qconfig.layouts.nvfp4 import QuantizeTensorToNVFP4Kwargs
 from qconfig.tensors.block_scaled_device import has_block_scaled_product
+from qconfig.tensors.matrix_sharding import joined_parts, row_parts
 from qconfig.tensors.mx import MXTensor
 from qconfig.tensors.mx_quantize import quantize_mx
 from qconfig.tensors.nvfp4 import NVFP4Tensor
@@ -197,6 +198,16 @@ def test_experts_take_their_second_scale_along() -> None:
     assert torch.allclose(torch.bmm(x, packed.transpose(1, 2)), expected, rtol=1e-4, atol=1e-3)
     with pytest.raises(LayoutError, match="per_tensor_scale has a wrong shape"):
         torch.cat([packed, packed], dim=1)
+
+
+def test_single_experts_bring_their_second_scale_along() -> None:
+    """Experts cut one by one, as FSDP does with one a process, come together with their scales."""
+    experts = _nvfp4(_weight(3, 8, 32) * torch.tensor([1.0, 20.0, 300.0]).view(3, 1, 1))
+    pieces = experts.split(1)
+    parts = [row_parts(piece) for piece in pieces]
+    gathered = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    for whole in (joined_parts(pieces[0], gathered), torch.cat(pieces)):
+        assert torch.equal(whole.dequantize(), experts.dequantize())
 
 
 def test_joined_weights_share_one_second_scale() -> None:
