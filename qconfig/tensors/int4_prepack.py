@@ -4,7 +4,8 @@ The kernel's own order of codes depends on the processor, so it is never stored:
 weight is first used, and dropped with the storage of its codes. It is made anew after a change in
 place (`load_state_dict` with assign=False), which torch's version counters tell. Where these tell
 nothing, for tensors born in inference mode and for storages that FSDP2 fills again and again,
-nothing is kept.
+nothing is kept. A write around the counters, through `.data` of an inner tensor or through numpy,
+is not seen once a weight was used.
 
 The price is memory: as many bytes as the codes have, and 4 bytes for each group. Forms of one
 storage, such as those of experts or of slices, never take more than its own size.

@@ -128,3 +128,26 @@ def test_a_single_expert_is_built_like_its_matrix() -> None:
     found = builder_of(config).build(config, weight)
     expected = builder_of(config).build(config, weight[0])
     assert torch.equal(found[0].dequantize(), expected.dequantize())
+
+
+def test_a_calibrated_scale_is_torchaos() -> None:
+    """What torchao's prepare, calibrate, convert puts into the weight, ours has as well."""
+    from torchao.prototype.mx_formats import (
+        NVFP4DynamicActivationNVFP4WeightConfig as TorchaoConfig,
+    )
+    from torchao.quantization import quantize_ as torchao_quantize_
+
+    weight, generator = _weight(16, 64), torch.Generator().manual_seed(1)
+    batches = [torch.randn(8, 64, generator=generator).bfloat16() * n for n in (1, 3, 2)]
+    peer = torch.nn.Sequential(torch.nn.Linear(64, 16, bias=False, dtype=torch.bfloat16))
+    peer[0].weight = torch.nn.Parameter(weight.clone())
+    settings = {"use_triton_kernel": False, "use_dynamic_per_tensor_scale": False}
+    torchao_quantize_(peer, TorchaoConfig(**settings, step="prepare"))
+    for batch in batches:
+        peer(batch)
+    torchao_quantize_(peer, TorchaoConfig(**settings, step="convert"))
+    calibration = LayerCalibration(act_absmax=torch.stack(batches).abs().amax((0, 1)).float())
+    config = NVFP4DynamicActivationNVFP4WeightConfig(**settings, step=QuantizationStep.CONVERT)
+    found = builder_of(config).build(config, weight, calibration)
+    for name in ("qdata", "per_tensor_scale", "act_per_tensor_scale"):
+        assert torch.equal(getattr(found, name), getattr(peer[0].weight, name))
