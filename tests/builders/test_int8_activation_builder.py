@@ -242,3 +242,11 @@ def test_weights_that_are_not_finite_are_refused(builder):
     config = Dynamic() if builder is DYNAMIC else Static(SCALE)
     with pytest.raises(BuildError, match=r"holds 1 values .* the first at \[3, 4\]"):
         builder.build(config, weight)
+
+
+@pytest.mark.parametrize("value", [torch.tensor(1e-40), torch.tensor(1e300, dtype=torch.float64)])
+def test_scales_that_float32_does_not_hold_are_refused(value):
+    """Codes of such a static scale would be noise."""
+    config = Int8StaticActivationInt8WeightConfig(value)
+    with pytest.raises(BuildError, match="act_quant_scale does not fit float32"):
+        builder_of(config).build(config, float_weight())

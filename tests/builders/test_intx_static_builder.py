@@ -315,6 +315,46 @@ def test_given_scales_of_the_weight():
         BUILDER.build_with_qparams(config(), weight, scale[:, :2], None)
 
 
+@pytest.mark.parametrize(
+    ("scale", "zero", "field"),
+    [
+        (float("nan"), 0, "scale"),
+        (0.0, 0, "scale"),
+        (-1.0, 0, "scale"),
+        (0.25, 8, "zero_point"),
+        (0.25, 0.5, "zero_point"),
+    ],
+)
+def test_given_scales_that_are_none_are_refused(scale, zero, field):
+    """A scale that is not positive, or a zero point that is no code of int4, is named."""
+    scale, zero = torch.full((32, 4), scale), torch.full((32, 4), zero)
+    with pytest.raises(BuildError, match=f"{field} is wrong in 128 of 128 blocks"):
+        BUILDER.build_with_qparams(config(), float_weight(), scale, zero)
+
+
+def test_learned_scales_lose_their_gradient():
+    """A scale that is a parameter is copied, and the tensor has its values only."""
+    scale = torch.nn.Parameter(torch.full((32, 4), 0.25))
+    tensor = BUILDER.build_with_qparams(config(), float_weight(), scale, None)
+    assert not tensor.scale.requires_grad
+    assert tensor.scale.data_ptr() != scale.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("act_quant_scale", torch.tensor(1e-40)),
+        ("act_quant_scale", torch.tensor(1e300, dtype=torch.float64)),
+        ("output_act_quant_scale", torch.tensor(1e-300, dtype=torch.float64)),
+    ],
+)
+def test_scales_that_float32_does_not_hold_are_refused(name, value):
+    """Their reciprocal would be infinite or 0 in float32, and every output NaN or 0."""
+    options = {"act_scale": value} if name == "act_quant_scale" else {"output_scale": value}
+    with pytest.raises(BuildError, match=f"{name} does not fit float32"):
+        BUILDER.build(config(**options), float_weight())
+
+
 # files
 
 
