@@ -1,6 +1,7 @@
 """What each of the processes that `check_sharding` starts does."""
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -98,4 +99,8 @@ def main(rank: int, folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2])))
+    code = main(int(sys.argv[1]), Path(sys.argv[2]))
+    sys.stdout.flush()
+    # Threads that torch's collectives have started may not be joined when the interpreter ends,
+    # which ends the process with an abort.
+    os._exit(code)

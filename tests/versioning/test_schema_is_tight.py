@@ -14,6 +14,8 @@ RELATIONS = (
     "block_size does not tile the tensor",
     "has a wrong shape for its blocks",
     "has a wrong size for ",
+    "wrong shape",  # more elements than a file can hold
+    "are no bounds of int8 codes",
     "no config of that name",
     "is not supported",
     "a scale is not",
