@@ -70,7 +70,7 @@ class _Float8Builder:
         block = self._granularity(config).block_of(target.shape)
         attributes = self._attributes(config)
         codes, scale = quantize_float8(weight, block, config.weight_dtype.to_torch())
-        return Float8Tensor(codes, scale, block, target.dtype, **attributes, **scales)
+        return Float8Tensor.from_fields(codes, scale, block, target.dtype, **attributes, **scales)
 
 
 @register_builder(Float8WeightOnlyConfig)

@@ -123,4 +123,6 @@ def _tensor(
     from qconfig.tensors.int4 import Int4Tensor
 
     swapped = (t.transpose(-1, -2).contiguous() for t in (scale, zero_point))
-    return Int4Tensor(qdata, *swapped, block, tuple(weight.shape), DType.parse(weight.dtype))
+    return Int4Tensor.from_fields(
+        qdata, *swapped, block, tuple(weight.shape), DType.parse(weight.dtype)
+    )

@@ -115,7 +115,7 @@ def build_int8(
     block = _checked_block(granularity, weight)
     codes, scale = quantize_int8(weight, block, reduce_range=reduce_range)
     dtype = DType.parse(weight.dtype)
-    return Int8Tensor(codes, scale, block, dtype, reduce_range=reduce_range, **fields)
+    return Int8Tensor.from_fields(codes, scale, block, dtype, reduce_range=reduce_range, **fields)
 
 
 def int8_with_qparams(
@@ -146,7 +146,7 @@ def int8_with_qparams(
     rows = (*weight.shape[:-1], scale.shape[-1])
     each = None if zero_point is None else zero_point.expand(rows)
     codes = quantize_with_qparams(weight, scale.expand(rows), each, codes_type)
-    return Int8Tensor(
+    return Int8Tensor.from_fields(
         codes,
         scale,
         block,

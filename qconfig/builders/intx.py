@@ -110,7 +110,7 @@ class _Scheme:
     ) -> "torch.Tensor":
         from qconfig.tensors.intx import IntxUnpackedToInt8Tensor
 
-        return IntxUnpackedToInt8Tensor(
+        return IntxUnpackedToInt8Tensor.from_fields(
             codes,
             scale,
             self.weight_dtype,

@@ -146,7 +146,7 @@ def _tensor(  # noqa: PLR0917
     from qconfig.tensors.intx_static_product import row_sums
 
     has_sums = _has_sums(tuple(weight.shape), block, scales)
-    return IntxStaticActivationTensor(
+    return IntxStaticActivationTensor.from_fields(
         codes,
         scale,
         scales.act_scale,

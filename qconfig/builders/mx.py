@@ -77,7 +77,7 @@ class MXBuilder:
         element = MXElementType(config.weight_dtype.value)
         _check_block(config.block_size, target.shape[-1], element)
         codes, scale = quantize_mx(weight, element, config.block_size, config.scaling_mode)
-        return MXTensor(
+        return MXTensor.from_fields(
             codes,
             scale,
             element,

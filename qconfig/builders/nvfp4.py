@@ -63,7 +63,7 @@ class _NVFP4Builder:
         _check_columns(target.shape[-1])
         second = per_tensor_scale_of(weight.detach()) if _has_second(config) else None
         codes, scale = quantize_nvfp4(weight, second)
-        return NVFP4Tensor(
+        return NVFP4Tensor.from_fields(
             codes,
             scale,
             BLOCK,

@@ -14,6 +14,7 @@ from qconfig.tensors.common_ops import COMMON
 from qconfig.tensors.dispatch import OperatorTable, run_aten, unsupported
 from qconfig.tensors.fields import (
     PackedFields,
+    has_elements,
     logical_strides,
     mapped,
     materialized,
@@ -58,7 +59,18 @@ class PackedTensor(torch.Tensor):
     # construction
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Check the fields of the layout and wrap them.
+        """Check the fields of the layout and their elements, and wrap them.
+
+        `from_fields` does the same without a look at the elements.
+
+        Raises:
+            LayoutError: naming the field that is wrong.
+        """
+        return cls.from_layout(cls.layout_class(*args, **kwargs), check=True)
+
+    @classmethod
+    def from_fields(cls, *args: Any, **kwargs: Any) -> Self:
+        """Check types and shapes of the layout's fields, and wrap them: for what was just computed.
 
         Raises:
             LayoutError: naming the field that is wrong.
@@ -71,7 +83,8 @@ class PackedTensor(torch.Tensor):
 
         Args:
             layout: a checked layout; tensors that still lie in a file are loaded.
-            check: whether to look at every element too, see `check_values`.
+            check: whether to look at every element too, see `check_values`; of meta and fake
+                tensors there are none.
 
         Raises:
             LayoutError: another layout than this class holds, or wrong values.
@@ -85,9 +98,9 @@ class PackedTensor(torch.Tensor):
                 expected=cls.layout_class.__name__,
             )
         value = cast("Any", current)
-        if check:
-            cls.check_layout_values(value)
         tensors = materialized(value, cls.fields.tensors)
+        if check and all(map(has_elements, tensors.values())):
+            cls.check_layout_values(value)
         attributes = {name: getattr(value, name) for name in cls.fields.attributes}
         return cls._wrap(tensors, attributes, value.dtype.to_torch(), value.shape)
 
@@ -157,13 +170,13 @@ class PackedTensor(torch.Tensor):
         return sum(t.nbytes for t in self.inner_tensors.values() if t is not None)
 
     def with_fields(self, **changes: Any) -> Self:
-        """Return the tensor with some fields replaced, checked like a new one.
+        """Return the tensor with some fields replaced; types and shapes are checked.
 
         Raises:
             LayoutError: naming the field that is wrong.
         """
         fields = {**self.inner_tensors, **self.inner_attributes, "dtype": self.shown_dtype}
-        return type(self)(**(fields | changes))
+        return self.from_fields(**(fields | changes))
 
     def map_tensors(
         self,

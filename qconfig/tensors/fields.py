@@ -11,6 +11,8 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import LayoutError
 from qconfig.versioning import plain_fields, tensor_fields
 
+_REAL = (torch.Tensor, torch.nn.Parameter)
+
 
 @frozen
 class PackedFields:
@@ -73,6 +75,11 @@ def materialized(layout: Any, names: tuple[str, ...]) -> dict[str, torch.Tensor 
                 )
         tensors[name] = value
     return tensors
+
+
+def has_elements(tensor: torch.Tensor | None) -> bool:
+    """Return whether the elements of a tensor can be looked at: none, or neither meta nor fake."""
+    return tensor is None or (type(tensor) in _REAL and tensor.device.type != "meta")
 
 
 def logical_strides(payload: torch.Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:

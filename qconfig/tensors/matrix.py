@@ -15,6 +15,7 @@ from qconfig.tensors.base import PackedTensor
 from qconfig.tensors.dispatch import OperatorTable, unsupported
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix_table import MATRIX
+from qconfig.tensors.value_checks import check_finite
 
 
 class MatrixTensor(PackedTensor):
@@ -147,9 +148,11 @@ class MatrixTensor(PackedTensor):
             act_pre_scale: floating point, (..., K); None removes the factor.
 
         Raises:
-            LayoutError: its last dimension is not K.
+            LayoutError: its last dimension is not K, or an element is not finite.
             UnsupportedOperationError: the layout has no such field.
         """
         if "act_pre_scale" not in self.fields.tensors:
             raise unsupported(type(self), "with_activation_scale", "its layout has no factor")
-        return self.with_fields(act_pre_scale=act_pre_scale)
+        result = self.with_fields(act_pre_scale=act_pre_scale)
+        check_finite(result, ("act_pre_scale",))
+        return result

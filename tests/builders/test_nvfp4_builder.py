@@ -148,6 +148,7 @@ def test_a_calibrated_scale_is_torchaos() -> None:
     torchao_quantize_(peer, TorchaoConfig(**settings, step="convert"))
     calibration = LayerCalibration(act_absmax=torch.stack(batches).abs().amax((0, 1)).float())
     config = NVFP4DynamicActivationNVFP4WeightConfig(**settings, step=QuantizationStep.CONVERT)
-    found = builder_of(config).build(config, weight, calibration)
+    builder: Any = builder_of(config)
+    found = builder.build(config, weight, calibration)
     for name in ("qdata", "per_tensor_scale", "act_per_tensor_scale"):
         assert torch.equal(getattr(found, name), getattr(peer[0].weight, name))

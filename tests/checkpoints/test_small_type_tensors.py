@@ -1,6 +1,7 @@
 """Tensors of float8, fp4 and int4 codes, transposed ones too, through files and pickles."""
 
 from io import BytesIO
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +39,9 @@ VIEWS = {
 def built(config) -> PackedTensor:
     """Return a packed weight, (16, 64)."""
     weight = torch.randn(16, 64, generator=torch.Generator().manual_seed(0))
-    return builder_of(config).build(config, weight)
+    builder: Any = builder_of(config)
+    tensor: PackedTensor = builder.build(config, weight)
+    return tensor
 
 
 def same(found: PackedTensor, expected: PackedTensor) -> bool:

@@ -40,7 +40,7 @@ def packed(
         generator = torch.Generator().manual_seed(seed + 1)
         zero = torch.randint(-128, 128, scale.shape, dtype=torch.int8, generator=generator)
         fields["zero_point"] = zero
-    return Int8Tensor(codes, scale, block, dtype, **fields)
+    return Int8Tensor.from_fields(codes, scale, block, dtype, **fields)
 
 
 def activation(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

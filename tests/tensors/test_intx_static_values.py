@@ -73,7 +73,7 @@ def test_scales_are_positive_finite_numbers(name, value):
     """NaN, infinity, zero, negative and subnormal scales are found, with field and index."""
     scale = fields()[name].clone()
     scale.view(-1)[-1] = value
-    layout = IntxStaticActivationTensor(**fields(**{name: scale})).to_layout()
+    layout = IntxStaticActivationTensor.from_fields(**fields(**{name: scale})).to_layout()
     with pytest.raises(LayoutError, match=f"{name} is not|{name} is subnormal") as caught:
         check_values(layout)
     assert caught.value.pointer == f"/{name}"
@@ -83,7 +83,7 @@ def test_scales_are_positive_finite_numbers(name, value):
 def test_scales_fit_float32(value):
     """A float64 scale that float32 does not hold is refused: products are computed there."""
     scale = torch.tensor([value], dtype=torch.float64)
-    layout = IntxStaticActivationTensor(**fields(act_quant_scale=scale)).to_layout()
+    layout = IntxStaticActivationTensor.from_fields(**fields(act_quant_scale=scale)).to_layout()
     with pytest.raises(LayoutError, match="act_quant_scale does not fit float32"):
         check_values(layout)
 
@@ -93,7 +93,9 @@ def test_codes_keep_to_the_range_of_their_type(name):
     """A code of 8 in an int4 weight is found, with field and index."""
     value = torch.zeros(32, 64 if name == "qdata" else 1, dtype=torch.int8)
     value[3, 0] = 8
-    layout = IntxStaticActivationTensor(**fields(weight_sums=None, **{name: value})).to_layout()
+    layout = IntxStaticActivationTensor.from_fields(
+        **fields(weight_sums=None, **{name: value})
+    ).to_layout()
     with pytest.raises(LayoutError, match=rf"{name} is out of range: 1 of .* \[3, 0\]"):
         check_values(layout)
 
@@ -102,7 +104,7 @@ def test_wrong_sums_are_found():
     """Sums that are not those of the codes would make wrong results, so they are compared."""
     sums = fields()["weight_sums"].clone()
     sums[7] += 1
-    layout = IntxStaticActivationTensor(**fields(weight_sums=sums)).to_layout()
+    layout = IntxStaticActivationTensor.from_fields(**fields(weight_sums=sums)).to_layout()
     with pytest.raises(
         LayoutError, match=r"weight_sums is not the sum of qdata: 1 of 32.*\[7, 0\]"
     ):
@@ -112,4 +114,4 @@ def test_wrong_sums_are_found():
 def test_sound_values_pass():
     """What a builder makes passes."""
     check_values(packed().to_layout())
-    check_values(IntxStaticActivationTensor(**fields()).to_layout())
+    check_values(IntxStaticActivationTensor.from_fields(**fields()).to_layout())

@@ -1,5 +1,7 @@
 """Checks of stored values of one-byte types, which torch's own predicates do not know."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -20,7 +22,9 @@ CONFIGS = {"mx": MXDynamicActivationMXWeightConfig(), "nvfp4": NVFP4WeightOnlyCo
 def built(config: Config) -> PackedTensor:
     """Return a packed weight."""
     weight = torch.randn(8, 64, generator=torch.Generator().manual_seed(0))
-    return builder_of(config).build(config, weight)
+    builder: Any = builder_of(config)
+    tensor: PackedTensor = builder.build(config, weight)
+    return tensor
 
 
 def with_byte(tensor: PackedTensor, field: str, byte: int) -> PackedTensor:
