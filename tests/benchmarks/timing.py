@@ -1,5 +1,9 @@
-"""Medians of several calls measured in turn, so that a busy machine slows all of them alike."""
+"""Medians of several calls measured in turn, so that a busy machine slows all of them alike.
 
+Each turn has another order, for a call finds the caches as the one before it left them.
+"""
+
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -11,8 +15,9 @@ def side_by_side(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[s
     for call in calls.values():
         call()
     times: dict[str, list[float]] = {name: [] for name in calls}
+    order = random.Random(0)
     for _ in range(repeats):
-        for name, call in calls.items():
+        for name, call in order.sample(list(calls.items()), len(calls)):
             start = time.perf_counter()
             call()
             times[name].append(time.perf_counter() - start)
