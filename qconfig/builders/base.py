@@ -131,6 +131,12 @@ class ModuleBuilder(Protocol):
             BuildError: the module cannot be served.
         """
 
+    def plan_note(self, config: Any) -> str | None:
+        """Return what a plan should say about weights that do not become packed at once, or None.
+
+        Pure.
+        """
+
 
 _METHODS = ("refusal", "layout", "build")
 _builders: dict[type, Builder] = {}

@@ -101,6 +101,12 @@ class QATBuilder:
             hint=f"quantize the checkpoint with {type(_scheme(config).base).__name__}",
         )
 
+    def plan_note(self, config: QATConfig) -> str | None:
+        """Return that weights stay floats in the step PREPARE."""
+        if config.step is QATStep.CONVERT:
+            return None
+        return "weights stay floats while they are trained: layouts and bytes are those of CONVERT"
+
     def build_module(self, config: QATConfig, module: "nn.Module", name: str) -> "nn.Module":
         """Return the fake-quantized module, or in CONVERT the ordinary one with a packed weight.
 

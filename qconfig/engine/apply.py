@@ -6,7 +6,7 @@ from qconfig.builders.base import ModuleBuilder, builder_of
 from qconfig.calibration.calibration import Calibration
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
 from qconfig.engine.chosen import chosen_config
-from qconfig.engine.modules import built_module, put_modules, tied_names
+from qconfig.engine.modules import built_module, put_modules, tied_names, with_module_notes
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_differences import differences
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
@@ -60,12 +60,14 @@ def plan_model(
         PlanError: rules and model do not fit together, or rules and calibration.
     """
     found = model_targets(model)
-    plan = make_plan(
-        found.targets,
-        config,
-        tied=found.tied,
-        packed=found.packed,
-        allow_unmatched=allow_unmatched,
+    plan = with_module_notes(
+        make_plan(
+            found.targets,
+            config,
+            tied=found.tied,
+            packed=found.packed,
+            allow_unmatched=allow_unmatched,
+        )
     )
     if calibration is None:
         return with_calibration_notes(plan)

@@ -2,13 +2,27 @@
 
 from typing import TYPE_CHECKING, Any
 
-from qconfig.builders.base import builder_of
+from attrs import evolve
+
+from qconfig.builders.base import ModuleBuilder, builder_of
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.errors import BuildError, QconfigError
 from qconfig.versioning import Config
 
 if TYPE_CHECKING:
     from torch import nn
+
+
+def with_module_notes(plan: Plan) -> Plan:
+    """Return the plan with what builders that change modules say about it."""
+    used = {e.config for e in plan.entries if e.action is Action.QUANTIZE and e.config is not None}
+    notes = []
+    for name in sorted(used):
+        builder = builder_of(plan.configs[name])
+        note = builder.plan_note(plan.configs[name]) if isinstance(builder, ModuleBuilder) else None
+        if note is not None:
+            notes.append(f"{name}: {note}")
+    return evolve(plan, notes=(*plan.notes, *notes)) if notes else plan
 
 
 def tied_names(plan: Plan) -> dict[str, list[str]]:

@@ -203,6 +203,14 @@ def test_only_prepared_modules_convert():
     assert plan.entries[0].reason == "the module is not prepared for training"
 
 
+def test_the_plan_says_that_weights_stay_floats():
+    """The plan of PREPARE says that its bytes are those of the end."""
+    plan = qconfig.plan(model_of(), QATConfig(Int8WeightOnlyConfig()))
+    assert any("weights stay floats while they are trained" in note for note in plan.notes)
+    converted = qconfig.plan(model_of(), QATConfig(Int8WeightOnlyConfig(), step="convert"))
+    assert not any("weights stay floats" in note for note in converted.notes)
+
+
 def test_fake_quantizers_without_a_counterpart_are_refused():
     """Fake quantizers that no config could build are refused before anything is trained."""
     config = QATConfig(weight_config=IntxFakeQuantizeConfig(DType.UINT4, PerGroup(32)))
