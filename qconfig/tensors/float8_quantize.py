@@ -12,8 +12,10 @@ torchao 0.18). Where torchao has no number to divide by, this differs:
 float64, which torchao does not take, is rounded to float32 first.
 
 Of the time, half is torch's conversion to float8, which takes one element at a time, and most of
-the rest are passes over a buffer that stays in cache. Maxima of bfloat16 take four times as long as
-those of float32, so they are found behind the conversion.
+the rest are passes over a few rows that stay in cache. Maxima of bfloat16 take four times as long
+as those of float32, so they are found behind the conversion; float32 is read where it lies. Only
+float16, whose smallest scales are coarse, needs the clamp: elsewhere rounding puts a quotient at
+most 2**-8 above m, and the nearest code is that of m.
 """
 
 from collections.abc import Iterator
@@ -25,6 +27,8 @@ from qconfig.tensors.slab_size import slab_elements
 from qconfig.tensors.unquantizable import not_finite
 
 _LEAST_SCALE = 2.0**-126
+_WIDE = 16
+_MOST = 1 << 20
 
 
 def quantize_float8(
@@ -52,7 +56,7 @@ def quantize_float8(
     codes = torch.empty(shape, dtype=dtype, device=weight.device)
     scale = torch.empty(scale_shape(shape, block_size), dtype=torch.float32, device=weight.device)
     if weight.numel():
-        _fill(weight, codes, scale, block_size, _buffer(weight))
+        _fill(weight, codes, scale, block_size, _buffer(weight, block_size[-1]))
         if not bool(scale.isfinite().all()):
             raise not_finite(weight)
     return codes, scale
@@ -119,7 +123,7 @@ def _fill_matrix(
         part, blocks = slice(i, i + step), slice(i // height, (i + step) // height)
         tiles = _tiles(_loaded(weight[part], buffer), block_size)
         scale[blocks] = scale_of(_tile_maxima(tiles).to(weight.dtype), codes.dtype)
-        _round(tiles, scale[blocks], codes[part])
+        _round(tiles, scale[blocks], codes[part], weight.dtype, buffer)
 
 
 def _maxima(
@@ -146,7 +150,7 @@ def _write(
     for block, part in _parts(weight.shape[0], height, buffer.shape[0]):
         values = _loaded(weight[part], buffer)
         tiles = _tiles(values, (values.shape[0], width))
-        _round(tiles, scale[block : block + 1], codes[part])
+        _round(tiles, scale[block : block + 1], codes[part], weight.dtype, buffer)
 
 
 def _parts(rows: int, height: int, step: int) -> Iterator[tuple[int, slice]]:
@@ -158,6 +162,9 @@ def _parts(rows: int, height: int, step: int) -> Iterator[tuple[int, slice]]:
 
 
 def _loaded(rows: torch.Tensor, buffer: torch.Tensor) -> torch.Tensor:
+    # Rows as float32, which may be the weight's own.
+    if rows.dtype == torch.float32 and rows.stride(1) == 1:
+        return rows
     return buffer[: rows.shape[0]].copy_(rows)
 
 
@@ -174,16 +181,26 @@ def _tile_maxima(tiles: torch.Tensor) -> torch.Tensor:
     return torch.maximum(-tiles.amin(3).amin(1), tiles.amax(3).amax(1))
 
 
-def _round(tiles: torch.Tensor, scale: torch.Tensor, codes: torch.Tensor) -> None:
-    most = torch.finfo(codes.dtype).max
+def _round(
+    tiles: torch.Tensor,
+    scale: torch.Tensor,
+    codes: torch.Tensor,
+    source: torch.dtype,
+    buffer: torch.Tensor,
+) -> None:
     blocks, groups = scale.shape
-    tiles.div_(scale.view(blocks, 1, groups, 1)).clamp_(-most, most)
-    codes.copy_(tiles.view(codes.shape))
+    values = buffer[: codes.shape[0]]
+    quotients = values.view(tiles.shape)
+    torch.div(tiles, scale.view(blocks, 1, groups, 1), out=quotients)
+    if source == torch.float16:
+        most = torch.finfo(codes.dtype).max
+        values.clamp_(-most, most)
+    codes.copy_(values)
 
 
-def _buffer(weight: torch.Tensor) -> torch.Tensor:
-    # Maxima and scales take as much again as the buffer.
+def _buffer(weight: torch.Tensor, width: int) -> torch.Tensor:
+    # Maxima and scales take as much again as the buffer where blocks are narrow, else little.
     columns = weight.shape[-1]
-    elements = slab_elements(weight, 8)
+    elements = slab_elements(weight, 5 if width >= _WIDE else 8, most=_MOST)
     rows = min(max(1, elements // columns), weight.numel() // columns)
     return torch.empty((rows, columns), dtype=torch.float32, device=weight.device)

@@ -21,7 +21,14 @@ from attrs import frozen
 
 from qconfig.configs.choices import ScaleCalculationMode
 from qconfig.layouts.mx import MXElementType
-from qconfig.tensors.row_slabs import check_blocks_divide, peaks, row_slabs
+from qconfig.tensors.row_slabs import (
+    FLOAT8_BYTES,
+    SMALL_BYTES,
+    all_finite,
+    check_blocks_divide,
+    peaks,
+    row_slabs,
+)
 from qconfig.tensors.small_floats import E2M1, E2M3, E3M2, SmallFloat, codes_of, packed
 from qconfig.tensors.unquantizable import not_finite
 
@@ -99,19 +106,22 @@ def quantize_mx(
     scale = torch.empty((*leading, blocks), dtype=torch.uint8, device=weight.device)
     if weight.numel():
         rows_of_codes, rows_of_scale = codes.view(-1, stored), scale.view(-1, blocks)
-        for rows, values in row_slabs(weight):
+        taken = FLOAT8_BYTES if element.small is None else SMALL_BYTES
+        for rows, values, work in row_slabs(weight, taken):
             tiled = values.view(values.shape[0], blocks, block_size)
-            peak = peaks(tiled)
-            finite = peak.isfinite()
-            if checked and not bool(finite.all()):
+            peak = peaks(tiled, work)
+            if checked and not all_finite(peak):
                 raise not_finite(weight)
+            finite = None if checked else peak.isfinite()
             exponent, factor = _exponents(peak, element, scaling_mode)
-            rows_of_scale[rows] = torch.where(finite, exponent, _EXPONENT_MASK)
+            if finite is not None:
+                exponent = torch.where(finite, exponent, _EXPONENT_MASK)
+            rows_of_scale[rows] = exponent
             tiled.mul_(factor.unsqueeze(-1))
             if not checked:
                 values.nan_to_num_()
             if element.small is not None:
-                rows_of_codes[rows] = _small_codes(values, element.small)
+                rows_of_codes[rows] = _small_codes(values, element.small, work)
                 continue
             if scaling_mode in _SATURATING:
                 values.clamp_(-element.largest, element.largest)
@@ -119,8 +129,8 @@ def quantize_mx(
     return codes, scale.view(torch.float8_e8m0fnu)
 
 
-def _small_codes(values: torch.Tensor, kind: SmallFloat) -> torch.Tensor:
-    codes = codes_of(values, kind)
+def _small_codes(values: torch.Tensor, kind: SmallFloat, work: torch.Tensor) -> torch.Tensor:
+    codes = codes_of(values, kind, work)
     return packed(codes) if kind == E2M1 else codes
 
 
@@ -129,9 +139,9 @@ def _exponents(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return biased exponents, int32, and by what values are multiplied, float32."""
     if mode is ScaleCalculationMode.RCEIL:
-        ratio = peak / element.largest
-        exponent = ratio.log2_().ceil_().clamp_(-_BIAS, _BIAS).add_(_BIAS).to(torch.int32)
-        return exponent, torch.where(exponent == 0, 1.0, torch.exp2((_BIAS - exponent).float()))
+        power = peak.div_(element.largest).log2_().ceil_().clamp_(-_BIAS, _BIAS)
+        factor = torch.exp2(-power).masked_fill_(power == -_BIAS, 1.0)
+        return power.add_(_BIAS).to(torch.int32), factor
     exponent = _FLOORS[mode](peak, element) - element.exponent
     exponent.clamp_(0, _EXPONENT_MASK)
     # 2**-127 is subnormal; torchao scales by 2**-126 there.

@@ -15,7 +15,7 @@ Source: NVIDIA, "Pretraining Large Language Models with NVFP4", and torchao 0.18
 import torch
 
 from qconfig.layouts.nvfp4 import BLOCK
-from qconfig.tensors.row_slabs import check_blocks_divide, peaks, row_slabs
+from qconfig.tensors.row_slabs import all_finite, check_blocks_divide, peaks, row_slabs
 from qconfig.tensors.small_floats import E2M1, codes_of, packed
 from qconfig.tensors.unquantizable import not_finite
 
@@ -78,23 +78,25 @@ def quantize_nvfp4(
         if second.shape[0] > 1:
             second = second.repeat_interleave(leading[-1], 0)
     rows_of_codes, rows_of_scale = codes.view(-1, columns // 2), scale.view(-1, blocks)
-    for rows, values in row_slabs(weight):
+    for rows, values, work in row_slabs(weight):
         tiled = values.view(values.shape[0], blocks, BLOCK)
-        peak = peaks(tiled)
-        finite = peak.isfinite()
-        if checked and not bool(finite.all()):
+        peak = peaks(tiled, work)
+        finite = None if checked else peak.isfinite()
+        if checked and not all_finite(peak):
             raise not_finite(weight)
         own = second if second is None or second.numel() == 1 else second[rows]
         peak.div_(E2M1.largest)
         if own is not None:
             peak.div_(own)
         peak.clamp_(_LEAST_SCALE, _LARGEST_SCALE)
-        rounded = torch.where(finite, peak, torch.nan).to(torch.float8_e4m3fn)
+        if finite is not None:
+            peak = torch.where(finite, peak, torch.nan)
+        rounded = peak.to(torch.float8_e4m3fn)
         rows_of_scale[rows] = rounded
         decoded = rounded.to(torch.float32)
         factor = 1.0 / decoded if own is None else (1.0 / own) / decoded
         tiled.mul_(factor.clamp_(max=_FLOAT32.max).unsqueeze(-1))
         if not checked:
             values.nan_to_num_()
-        rows_of_codes[rows] = packed(codes_of(values, E2M1))
+        rows_of_codes[rows] = packed(codes_of(values, E2M1, work))
     return codes, scale

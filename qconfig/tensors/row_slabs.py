@@ -8,28 +8,37 @@ import torch
 from qconfig.errors import UsageError
 from qconfig.tensors.slab_size import slab_elements
 
-# The codes of a slab need about four such buffers, each of 4 bytes an element.
-_BYTES = 4 * 4
-_SLAB_ELEMENTS = 1 << 18
+# Rows and their bits, each of 4 bytes an element, and a few numbers a block.
+FLOAT8_BYTES = 10
+"""Bytes for an element where torch writes the codes."""
+SMALL_BYTES = 16
+"""Bytes for an element where codes are made here."""
+_MAGNITUDE = 0x7FFFFFFF  # all bits of a float32 but its sign
+_INFINITY = 0x7F800000
 
 
-def row_slabs(weight: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
+def row_slabs(
+    weight: torch.Tensor, bytes_per_element: int = SMALL_BYTES
+) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
     """Yield rows of a weight, all its leading dimensions taken together, as float32 copies.
 
     A slab and its working copies stay in cache and take at most an eighth of the weight.
 
     Args:
         weight: (..., K), floating point, any strides.
+        bytes_per_element: what all copies of an element take.
 
     Yields:
-        Which rows, and their values, (R, K) contiguous, which may be overwritten.
+        Which rows; their values, (R, K) contiguous, which may be overwritten; and int32 of at
+        least that size for the work.
     """
     *leading, columns = weight.shape
     rows = prod(leading)
-    elements = slab_elements(weight, _BYTES, most=_SLAB_ELEMENTS)
+    elements = slab_elements(weight, bytes_per_element)
     step = max(1, elements // max(columns, 1))
     flat = weight.view(rows, columns) if weight.is_contiguous() else None
     buffer = torch.empty((min(step, rows), columns), dtype=torch.float32, device=weight.device)
+    work = torch.empty_like(buffer, dtype=torch.int32)
     for start in range(0, rows, step):
         stop = min(start + step, rows)
         values = buffer[: stop - start]
@@ -39,21 +48,28 @@ def row_slabs(weight: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
             for row in range(start, stop):
                 matrix, own = divmod(row, leading[-1])
                 values[row - start].copy_(weight.flatten(0, -3)[matrix, own])
-        yield slice(start, stop), values
+        yield slice(start, stop), values, work
 
 
-def peaks(tiled: torch.Tensor) -> torch.Tensor:
+def peaks(tiled: torch.Tensor, work: torch.Tensor) -> torch.Tensor:
     """Return the largest magnitude of each block; NaN where a block holds one.
 
     Args:
         tiled: (..., block) float32, contiguous.
+        work: int32 of at least as many elements, contiguous, for the work.
 
     Returns:
         (...,) float32.
     """
     # Magnitudes are ordered like their bits, and the maximum of integers is many times as fast.
-    bits = tiled.view(torch.int32) & 0x7FFFFFFF
+    bits = work.view(-1)[: tiled.numel()].view(tiled.shape)
+    torch.bitwise_and(tiled.view(torch.int32), _MAGNITUDE, out=bits)
     return bits.amax(-1).view(torch.float32)
+
+
+def all_finite(peak: torch.Tensor) -> bool:
+    """Return whether no block has a NaN or an infinity, given the magnitudes of `peaks`."""
+    return int(peak.view(torch.int32).amax()) < _INFINITY
 
 
 def check_blocks_divide(columns: int, block_size: int) -> None:

@@ -61,24 +61,33 @@ E2M3 = SmallFloat(2, 3)
 E3M2 = SmallFloat(3, 2)
 
 
-def codes_of(values: torch.Tensor, kind: SmallFloat) -> torch.Tensor:
+def codes_of(
+    values: torch.Tensor, kind: SmallFloat, work: torch.Tensor | None = None
+) -> torch.Tensor:
     """Return the codes nearest to values, one a byte; ties go to even codes, the rest saturates.
 
     Args:
         values: (..., n) float32, contiguous, not NaN; they are overwritten.
         kind: the type.
+        work: int32, contiguous, at least as many elements, for the work; None takes memory for it.
 
     Returns:
         uint8 of the same shape. -0 and what rounds to it keep their sign.
     """
     # int8 all along: torch converts float32 to it ten times as fast as to uint8.
     place = 31 - (kind.exponent_bits + kind.mantissa_bits)
-    sign = (values.view(torch.int32) >> place).to(torch.int8).bitwise_and_(kind.sign)
+    if work is None:
+        work = torch.empty_like(values, dtype=torch.int32)
+    bits = work.view(-1)[: values.numel()].view(values.shape)
+    rounded = bits.view(torch.float32)
+    torch.bitwise_right_shift(values.view(torch.int32), place, out=bits)
+    sign = bits.to(torch.int8).bitwise_and_(kind.sign)
     values.abs_().mul_(1 / kind.step)
     codes = values.round()
     for run in range(1, kind.runs):
         values.mul_(0.5)
-        torch.minimum(codes, values.round().add_(run << kind.mantissa_bits), out=codes)
+        torch.round(values, out=rounded).add_(run << kind.mantissa_bits)
+        torch.minimum(codes, rounded, out=codes)
     result = codes.clamp_(max=kind.sign - 1).to(torch.int8)
     return result.bitwise_or_(sign).view(torch.uint8)
 

@@ -95,5 +95,5 @@ def test_a_large_weight_takes_little_memory() -> None:
     from qconfig.tensors.row_slabs import row_slabs
 
     weight = torch.zeros(1024, 1024, dtype=torch.bfloat16)
-    largest = max(values.nbytes for _, values in row_slabs(weight))
-    assert 4 * largest <= weight.nbytes // 8
+    largest = max(values.nbytes + work.nbytes for _, values, work in row_slabs(weight))
+    assert 2 * largest <= weight.nbytes // 8
