@@ -7,13 +7,21 @@ import torch
 
 from qconfig.layouts.block_scaled import block_dimension
 from qconfig.tensors.blockwise import rows_per_buffer
-from qconfig.tensors.float_product import times_transposed
-from qconfig.tensors.small_floats import E2M1, SmallFloat, decoded, decoded_pairs
+from qconfig.tensors.float_product import product_of_parts
+from qconfig.tensors.small_floats import (
+    E2M1,
+    SmallFloat,
+    decoded,
+    decoded_pairs,
+    pairs_table,
+    values_table,
+)
 from qconfig.tensors.swizzle import unswizzled
 
 SWIZZLED = "its scales lie in tiles, which belong to no row (is_swizzled_scales)"
 """Why tensors with such scales have no views."""
 _WHOLE_BYTES = 4 << 20
+_STEP_BYTES = 8
 _VECTOR = 32  # 2-byte numbers in a vector of AVX-512
 
 
@@ -54,12 +62,56 @@ def values_of(
     """
     blocks = max(factor.shape[-1], 1)
     block_size = qdata.shape[-1] * (2 if kind == E2M1 else 1) // blocks
-    # Short rows of 2-byte numbers are multiplied one by one; float32 has vectors for 16.
-    direct = dtype == torch.float32 or (dtype.itemsize == 2 and block_size >= _VECTOR)
-    work = dtype if direct else torch.float32
+    work = _work_type(dtype, block_size)
     values = decoded_pairs(qdata, work) if kind == E2M1 else decoded(qdata, kind, work)
     values.view(*factor.shape, block_size).mul_(factor.to(work).unsqueeze(-1))
     return values.to(dtype)
+
+
+def _work_type(dtype: torch.dtype, block_size: int) -> torch.dtype:
+    # Short rows of 2-byte numbers are multiplied one by one; float32 has vectors for 16.
+    direct = dtype == torch.float32 or (dtype.itemsize == 2 and block_size >= _VECTOR)
+    return dtype if direct else torch.float32
+
+
+class _Decoder:
+    """Computes what `values_of` does for some rows after others, in buffers of its own.
+
+    Memory that is taken anew for each part costs more than the work, where the system clears it.
+    """
+
+    def __init__(
+        self,
+        codes: torch.Tensor,
+        factor: torch.Tensor,
+        kind: SmallFloat | None,
+        dtype: torch.dtype,
+        rows: int,
+    ) -> None:
+        pairs = kind == E2M1
+        blocks, columns = factor.shape[1], codes.shape[1] * (2 if pairs else 1)
+        work, device = _work_type(dtype, columns // max(blocks, 1)), codes.device
+        self._codes = codes.view(torch.uint8)
+        self._factor = factor.to(work).unsqueeze(-1)
+        self._table = (
+            pairs_table(work, device) if pairs else values_table(kind, codes.dtype, work, device)
+        )
+        self._index = torch.empty((rows, codes.shape[1]), dtype=torch.int32, device=device)
+        self._values = torch.empty((rows, columns), dtype=work, device=device)
+        self._result = self._values
+        if work != dtype:
+            self._result = torch.empty((rows, columns), dtype=dtype, device=device)
+
+    def rows(self, part: slice) -> torch.Tensor:
+        """Return the values of rows, (R, K), which the next call overwrites."""
+        factor = self._factor[part]
+        size = factor.shape[0]
+        index, values = self._index[:size], self._values[:size]
+        index.copy_(self._codes[part])
+        found = values.view(self._table.dtype).view(-1)
+        torch.index_select(self._table, 0, index.view(-1), out=found)
+        values.view(size, factor.shape[1], -1).mul_(factor)
+        return values if self._result is self._values else self._result[:size].copy_(values)
 
 
 def dequantize(
@@ -100,8 +152,10 @@ def dequantize(
         columns = shape[-1]
         flat_codes, flat = codes.flatten(0, -2), result.view(-1, columns)
         flat_factor = factor.flatten(0, -2)
-        for rows in _slabs(flat.shape[0], columns):
-            flat[rows] = values_of(flat_codes[rows], flat_factor[rows], kind, work)
+        parts = _parts(flat.shape[0], columns)
+        decoder = _Decoder(flat_codes, flat_factor, kind, work, parts[0].stop)
+        for rows in parts:
+            flat[rows] = decoder.rows(rows)
     return result.movedim(-1, dim)
 
 
@@ -133,15 +187,10 @@ def product(
         summed over.
     """
     codes, scales, dim = rows_of_blocks(qdata, scale, kind, block_size, is_swizzled)
-    factor = scales.to(flat.dtype)
+    factor = decoded(scales, None, flat.dtype)
     if dim != qdata.dim() - 1:
         return _sum_of_rows(flat, codes, factor, kind)
-    flat = flat.contiguous()
-    result = flat.new_empty((flat.shape[0], rows))
-    for part in _slabs(rows, flat.shape[1]) if flat.device.type == "cpu" else (slice(0, rows),):
-        values = values_of(codes[part], factor[part], kind, flat.dtype)
-        result[:, part] = times_transposed(flat, values)
-    return result
+    return product_of_parts(flat.contiguous(), rows, _values(codes, factor, kind, flat.dtype))
 
 
 def _sum_of_rows(
@@ -153,12 +202,21 @@ def _sum_of_rows(
     columns = codes.shape[1] * (2 if kind == E2M1 else 1)
     wide = torch.promote_types(flat.dtype, torch.float32)
     result = flat.new_zeros((flat.shape[0], columns), dtype=wide)
-    for part in _slabs(codes.shape[0], columns):
-        values = values_of(codes[part], factor[part], kind, flat.dtype)
+    for part, values in _values(codes, factor, kind, flat.dtype):
         result += flat[:, part] @ values
     return result
 
 
-def _slabs(rows: int, columns: int) -> Iterator[slice]:
-    step = rows_per_buffer(columns, 8, rows)
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+def _values(
+    codes: torch.Tensor, factor: torch.Tensor, kind: SmallFloat | None, dtype: torch.dtype
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    rows = codes.shape[0]
+    columns = codes.shape[1] * (2 if kind == E2M1 else 1)
+    parts = _parts(rows, columns) if codes.device.type == "cpu" else [slice(0, rows)]
+    decoder = _Decoder(codes, factor, kind, dtype, parts[0].stop)
+    return ((part, decoder.rows(part)) for part in parts)
+
+
+def _parts(rows: int, columns: int) -> list[slice]:
+    step = rows_per_buffer(columns, _STEP_BYTES, rows)
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]

@@ -16,6 +16,7 @@ have a scale a row, or one for all, where K and N are multiples of 16.
 """
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ import torch
 from qconfig.tensors.blockwise import per_row, row_buffer
 from qconfig.tensors.float8_activation import Format, quantize_rows
 from qconfig.tensors.float8_codes import RowWriter, code_step, dequantize_whole, write_codes
-from qconfig.tensors.float_product import times_transposed
+from qconfig.tensors.float_product import product_of_parts
 from qconfig.tensors.linear_calls import needs_operator, rows_of
 
 _WIDE_ROWS = 8
@@ -161,19 +162,23 @@ def _times_weight(
 
 
 def _by_rows(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
-    rows = qdata.shape[0]
-    writer = RowWriter(qdata, scale)
     # With many activations the product itself takes longest; it is faster in large pieces.
     pieces = _PIECES_OF_LARGE_BATCHES if flat.shape[0] >= _LARGE_BATCH else 1
+    return product_of_parts(flat, qdata.shape[0], _parts(qdata, scale, flat.dtype, pieces))
+
+
+def _parts(
+    qdata: torch.Tensor, scale: torch.Tensor | None, dtype: torch.dtype, pieces: int
+) -> Iterator[tuple[slice, torch.Tensor]]:
+    rows = qdata.shape[0]
+    writer = RowWriter(qdata, scale)
     step = min(rows, pieces * writer.step)
-    buffer = row_buffer(qdata, flat.dtype, step)
-    result = flat.new_empty((flat.shape[0], rows))
+    buffer = row_buffer(qdata, dtype, step)
     for i in range(0, rows, step):
         part = buffer[: min(step, rows - i)]
         for j in range(0, part.shape[0], writer.step):
             writer.write(part[j : j + writer.step], i + j)
-        result[:, i : i + step] = times_transposed(flat, part)
-    return result
+        yield slice(i, i + part.shape[0]), part
 
 
 def _scaled_mm_serves(

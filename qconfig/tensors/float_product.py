@@ -1,11 +1,45 @@
 """The product of activations with values of a few rows of a weight, the same for all families."""
 # ruff: noqa: SLF001 (torch's product in its own threads has an underscored name)
 
+from collections.abc import Iterable
+
 import torch
 
 _HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 # Up to so many rows of bfloat16 the float32 product is the faster one: measured on a Zen 4 EPYC.
 _FLOAT32_ROWS = 4
+# Between so many rows of bfloat16 a product of a part of the weight is 15 % faster the other way
+# around: measured on a Zen 4 EPYC.
+_TURNED_ROWS = range(32, 129)
+
+
+def product_of_parts(
+    flat: torch.Tensor, rows: int, parts: Iterable[tuple[slice, torch.Tensor]]
+) -> torch.Tensor:
+    """Return `flat @ weight.T` for a weight whose values come a few rows at a time.
+
+    Args:
+        flat: (M, K), floating point, contiguous.
+        rows: N.
+        parts: which rows, and their values, (R, K), the same type; they may lie in one buffer.
+
+    Returns:
+        (M, N), the same type, contiguous.
+    """
+    if (
+        flat.dtype != torch.bfloat16
+        or flat.device.type != "cpu"
+        or flat.shape[0] not in _TURNED_ROWS
+    ):
+        result = flat.new_empty((flat.shape[0], rows))
+        for part, values in parts:
+            result[:, part] = times_transposed(flat, values)
+        return result
+    turned = flat.new_empty((rows, flat.shape[0]))
+    right = flat.t()
+    for part, values in parts:
+        torch.mm(values, right, out=turned[part])
+    return turned.t().contiguous()
 
 
 def times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from qconfig.tensors.float_product import product_type, times_transposed
+from qconfig.tensors.float_product import product_of_parts, product_type
 from qconfig.tensors.int4_codes import value_slabs
 from qconfig.tensors.int4_cuda import cuda_product, cuda_serves
 from qconfig.tensors.int4_prepack import prepacked
@@ -101,10 +101,8 @@ def _by_kernel(
 def _by_rows(
     flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
 ) -> torch.Tensor:
-    result = flat.new_empty((flat.shape[0], qdata.shape[0]))
-    for rows, values in value_slabs(qdata, scale, zero_point, flat.dtype):
-        result[:, rows] = times_transposed(flat, values)
-    return result
+    parts = value_slabs(qdata, scale, zero_point, flat.dtype)
+    return product_of_parts(flat, qdata.shape[0], parts)
 
 
 def _sum_of_rows(

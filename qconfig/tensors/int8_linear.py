@@ -36,12 +36,13 @@ a row:
 """
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from qconfig.tensors.blockwise import per_row, row_buffer, rows_per_buffer, write_rows
-from qconfig.tensors.float_product import times_transposed
+from qconfig.tensors.float_product import product_of_parts
 from qconfig.tensors.linear_calls import needs_operator, rows_of
 
 _PACKED_KERNEL_ROWS = 8
@@ -130,23 +131,29 @@ def _by_rows(
     zero_point: torch.Tensor | None,
 ) -> torch.Tensor:
     # Without a scale: the product with the codes themselves.
+    parts = _parts(qdata, scale, zero_point, flat.dtype)
+    return product_of_parts(flat.contiguous(), qdata.shape[0], parts)
+
+
+def _parts(
+    qdata: torch.Tensor,
+    scale: torch.Tensor | None,
+    zero_point: torch.Tensor | None,
+    dtype: torch.dtype,
+) -> Iterator[tuple[slice, torch.Tensor]]:
     rows, columns = qdata.shape
-    flat = flat.contiguous()
-    result = flat.new_empty((flat.shape[0], rows))
-    step = rows if flat.device.type != "cpu" else rows_per_buffer(columns, 4, rows)
-    buffer = row_buffer(qdata, flat.dtype, step)
+    step = rows if qdata.device.type != "cpu" else rows_per_buffer(columns, 4, rows)
+    buffer = row_buffer(qdata, dtype, step)
     work = buffer
-    if scale is not None and torch.promote_types(flat.dtype, scale.dtype) != flat.dtype:
-        work = row_buffer(qdata, torch.promote_types(flat.dtype, scale.dtype), step)
+    if scale is not None and torch.promote_types(dtype, scale.dtype) != dtype:
+        work = row_buffer(qdata, torch.promote_types(dtype, scale.dtype), step)
     for start in range(0, rows, step):
-        stop = min(start + step, rows)
-        part = buffer[: stop - start]
+        part = buffer[: min(step, rows - start)]
         if scale is None:
-            part.copy_(qdata[start:stop])
+            part.copy_(qdata[start : start + part.shape[0]])
         else:
             write_rows(part, qdata, scale, zero_point, start, work)
-        result[:, start:stop] = times_transposed(flat, part)
-    return result
+        yield slice(start, start + part.shape[0]), part
 
 
 def _times(result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:

@@ -114,6 +114,35 @@ def unpacked(pairs: torch.Tensor) -> torch.Tensor:
     return torch.stack((pairs & 15, pairs >> 4), dim=-1).flatten(-2)
 
 
+def values_table(
+    kind: SmallFloat | None, stored: torch.dtype, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Return what each byte means: (256,), or as many as a type has codes.
+
+    Args:
+        kind: the type, or None for `stored`, a type of torch's of one byte.
+        stored: type of the tensor that holds the codes.
+        dtype: type of the values; all have them exactly.
+        device: where.
+    """
+    if kind is not None:
+        return torch.tensor(kind.values, dtype=dtype, device=device)
+    every = torch.arange(256, dtype=torch.int32, device=device).to(torch.uint8)
+    return every.view(stored).to(dtype)
+
+
+def pairs_table(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return what each byte of two E2M1 codes means, both values as one integer: (256,).
+
+    Args:
+        dtype: floating-point type of 2 or 4 bytes.
+        device: where.
+    """
+    one = torch.tensor(E2M1.values, dtype=dtype, device=device)
+    both = torch.stack((one.repeat(16), one.repeat_interleave(16)), dim=1)
+    return both.view(torch.int32 if dtype.itemsize == 2 else torch.int64).view(-1)
+
+
 def decoded(codes: torch.Tensor, kind: SmallFloat | None, dtype: torch.dtype) -> torch.Tensor:
     """Return the values of codes, one a byte.
 
@@ -122,12 +151,8 @@ def decoded(codes: torch.Tensor, kind: SmallFloat | None, dtype: torch.dtype) ->
         kind: the type, or None for that of `codes`.
         dtype: type of the result; all have these values exactly.
     """
-    if kind is None:
-        # torch converts float8 element by element; a table is six times as fast.
-        every = torch.arange(256, dtype=torch.int32, device=codes.device).to(torch.uint8)
-        table = every.view(codes.dtype).to(dtype)
-    else:
-        table = torch.tensor(kind.values, dtype=dtype, device=codes.device)
+    # torch converts float8 element by element; a table is six times as fast.
+    table = values_table(kind, codes.dtype, dtype, codes.device)
     flat = codes.contiguous().view(torch.uint8).view(-1).to(torch.int32)
     return table.index_select(0, flat).view(codes.shape)
 
@@ -139,10 +164,8 @@ def decoded_pairs(pairs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         pairs: uint8, any shape; the first code of a pair in the low four bits.
         dtype: floating-point type of 2 or 4 bytes.
     """
-    one = torch.tensor(E2M1.values, dtype=dtype, device=pairs.device)
     # Both values of a byte as one element of twice the size: one look-up for two codes.
-    both = torch.stack((one.repeat(16), one.repeat_interleave(16)), dim=1)
-    table = both.view(torch.int32 if dtype.itemsize == 2 else torch.int64).view(-1)
+    table = pairs_table(dtype, pairs.device)
     flat = pairs.reshape(-1).to(torch.int32)
     shape = (*pairs.shape[:-1], pairs.shape[-1] * 2)
     return table.index_select(0, flat).view(dtype).view(shape)
