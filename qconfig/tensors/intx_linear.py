@@ -21,6 +21,7 @@ from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
 from qconfig.tensors.float_product import product_of_parts, product_type
 from qconfig.tensors.intx_quantize import choose_and_write
 from qconfig.tensors.linear_calls import needs_operator, rows_of
+from qconfig.tensors.slab_size import MOST
 
 _MAPPINGS = {
     ActivationQuantization.INT8_ASYM_PER_TOKEN.value: MappingType.ASYMMETRIC,
@@ -75,7 +76,8 @@ def quantize_tokens(
     zero_point = None
     if mapping is MappingType.ASYMMETRIC:
         zero_point = torch.empty(scale.shape, dtype=torch.int8, device=activation.device)
-    choose_and_write(activation, codes, scale, zero_point, (-128, 127), mapping)
+    bounds = (-128, 127)
+    choose_and_write(activation, codes, scale, zero_point, bounds, mapping, elements=MOST)
     values = codes.to(activation.dtype)
     return values if zero_point is None else values.sub_(zero_point), scale
 

@@ -147,6 +147,8 @@ def choose_and_write(  # noqa: PLR0917
     zero_point: torch.Tensor | None,
     bounds: tuple[int, int],
     mapping_type: MappingType,
+    *,
+    elements: int | None = None,
 ) -> None:
     """Write codes, scales and zero points; values that are not finite give scales that are not.
 
@@ -157,12 +159,20 @@ def choose_and_write(  # noqa: PLR0917
         zero_point: int8, shaped like `scale`, for the asymmetric mapping, else None.
         bounds: smallest and largest code.
         mapping_type: how real values map to codes.
+        elements: how many are worked on at a time; None for what takes an eighth of the weight.
 
     Raises:
         LayoutError: a block has more than one row.
     """
     choose = CHOOSE[mapping_type]
-    by_slabs(weight, codes, scale, zero_point, lambda slab: _quantize_slab(slab, bounds, choose))
+    by_slabs(
+        weight,
+        codes,
+        scale,
+        zero_point,
+        lambda slab: _quantize_slab(slab, bounds, choose),
+        elements=elements,
+    )
 
 
 def _quantize_slab(slab: Slab, bounds: tuple[int, int], choose: Choose) -> None:

@@ -62,6 +62,7 @@ def by_slabs(
     work: Callable[[Slab], None],
     *,
     spare: int = 0,
+    elements: int | None = None,
 ) -> None:
     """Call `work` for a few rows after others.
 
@@ -72,6 +73,7 @@ def by_slabs(
         zero_point: int8, shaped like `scale`, or None.
         work: reads the weight of a slab and writes the rest.
         spare: how many more buffers of the slab's size `work` needs.
+        elements: how many a slab has; None for what takes an eighth of the weight.
 
     Raises:
         LayoutError: a block has more than one row.
@@ -89,7 +91,7 @@ def by_slabs(
     if weight.dim() != 2 and not weight.is_contiguous():
         for i in range(weight.shape[0]):
             zero = None if zero_point is None else zero_point[i]
-            by_slabs(weight[i], codes[i], scale[i], zero, work, spare=spare)
+            by_slabs(weight[i], codes[i], scale[i], zero, work, spare=spare, elements=elements)
         return
     weight, codes = weight.reshape(-1, columns), codes.view(-1, columns)
     scale = scale.view(-1, groups)
@@ -97,7 +99,9 @@ def by_slabs(
     rows = weight.shape[0]
     wide = torch.promote_types(weight.dtype, torch.float32)
     kind = torch.promote_types(weight.dtype, scale.dtype)
-    step = min(rows, max(1, _buffer_elements(weight, wide, kind, spare) // columns))
+    if elements is None:
+        elements = _buffer_elements(weight, wide, kind, spare)
+    step = min(rows, max(1, elements // columns))
     buffer = torch.empty((step, columns), dtype=wide, device=weight.device)
     rounded = None if kind == wide else torch.empty_like(buffer, dtype=kind)
     others = [torch.empty_like(buffer) for _ in range(spare)]
