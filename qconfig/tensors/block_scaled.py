@@ -7,6 +7,7 @@ import torch
 
 from qconfig.layouts.block_scaled import block_dimension
 from qconfig.tensors.blockwise import rows_per_buffer
+from qconfig.tensors.float8_codes import code_step, write_codes
 from qconfig.tensors.float_product import product_of_parts
 from qconfig.tensors.small_floats import (
     E2M1,
@@ -22,6 +23,8 @@ SWIZZLED = "its scales lie in tiles, which belong to no row (is_swizzled_scales)
 """Why tensors with such scales have no views."""
 _WHOLE_BYTES = 4 << 20
 _STEP_BYTES = 8
+_LARGE_BATCH = 128
+_PIECES_OF_LARGE_BATCHES = 4
 _VECTOR = 32  # 2-byte numbers in a vector of AVX-512
 
 
@@ -97,21 +100,21 @@ class _Decoder:
             pairs_table(work, device) if pairs else values_table(kind, codes.dtype, work, device)
         )
         self._index = torch.empty((rows, codes.shape[1]), dtype=torch.int32, device=device)
-        self._values = torch.empty((rows, columns), dtype=work, device=device)
-        self._result = self._values
+        self._values = None
         if work != dtype:
-            self._result = torch.empty((rows, columns), dtype=dtype, device=device)
+            self._values = torch.empty((rows, columns), dtype=work, device=device)
 
-    def rows(self, part: slice) -> torch.Tensor:
-        """Return the values of rows, (R, K), which the next call overwrites."""
-        factor = self._factor[part]
-        size = factor.shape[0]
-        index, values = self._index[:size], self._values[:size]
-        index.copy_(self._codes[part])
+    def write(self, result: torch.Tensor, start: int) -> None:
+        """Write the values of rows from `start` on, as many as `result` has; it is contiguous."""
+        size = result.shape[0]
+        factor = self._factor[start : start + size]
+        index = self._index[:size].copy_(self._codes[start : start + size])
+        values = result if self._values is None else self._values[:size]
         found = values.view(self._table.dtype).view(-1)
         torch.index_select(self._table, 0, index.view(-1), out=found)
         values.view(size, factor.shape[1], -1).mul_(factor)
-        return values if self._result is self._values else self._result[:size].copy_(values)
+        if values is not result:
+            result.copy_(values)
 
 
 def dequantize(
@@ -152,10 +155,10 @@ def dequantize(
         columns = shape[-1]
         flat_codes, flat = codes.flatten(0, -2), result.view(-1, columns)
         flat_factor = factor.flatten(0, -2)
-        parts = _parts(flat.shape[0], columns)
-        decoder = _Decoder(flat_codes, flat_factor, kind, work, parts[0].stop)
-        for rows in parts:
-            flat[rows] = decoder.rows(rows)
+        step = rows_per_buffer(columns, _STEP_BYTES, flat.shape[0])
+        decoder = _Decoder(flat_codes, flat_factor, kind, work, step)
+        for start in range(0, flat.shape[0], step):
+            decoder.write(flat[start : start + step], start)
     return result.movedim(-1, dim)
 
 
@@ -187,10 +190,13 @@ def product(
         summed over.
     """
     codes, scales, dim = rows_of_blocks(qdata, scale, kind, block_size, is_swizzled)
-    factor = decoded(scales, None, flat.dtype)
+    factor = _factors(scales, flat.dtype)
     if dim != qdata.dim() - 1:
         return _sum_of_rows(flat, codes, factor, kind)
-    return product_of_parts(flat.contiguous(), rows, _values(codes, factor, kind, flat.dtype))
+    # With many activations the product itself takes longest; it is faster in large pieces.
+    pieces = _PIECES_OF_LARGE_BATCHES if flat.shape[0] >= _LARGE_BATCH else 1
+    parts = _values(codes, factor, kind, flat.dtype, pieces)
+    return product_of_parts(flat.contiguous(), rows, parts)
 
 
 def _sum_of_rows(
@@ -208,15 +214,30 @@ def _sum_of_rows(
 
 
 def _values(
-    codes: torch.Tensor, factor: torch.Tensor, kind: SmallFloat | None, dtype: torch.dtype
+    codes: torch.Tensor,
+    factor: torch.Tensor,
+    kind: SmallFloat | None,
+    dtype: torch.dtype,
+    pieces: int = 1,
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    rows = codes.shape[0]
-    columns = codes.shape[1] * (2 if kind == E2M1 else 1)
-    parts = _parts(rows, columns) if codes.device.type == "cpu" else [slice(0, rows)]
-    decoder = _Decoder(codes, factor, kind, dtype, parts[0].stop)
-    return ((part, decoder.rows(part)) for part in parts)
+    rows, columns = codes.shape[0], codes.shape[1] * (2 if kind == E2M1 else 1)
+    step = rows
+    if codes.device.type == "cpu":
+        step = rows_per_buffer(columns, _STEP_BYTES, rows)
+    decoder = _Decoder(codes, factor, kind, dtype, step)
+    size = min(rows, pieces * step)
+    buffer = torch.empty((size, columns), dtype=dtype, device=codes.device)
+    for i in range(0, rows, size):
+        part = buffer[: min(size, rows - i)]
+        for j in range(0, part.shape[0], step):
+            decoder.write(part[j : j + step], i + j)
+        yield slice(i, i + part.shape[0]), part
 
 
-def _parts(rows: int, columns: int) -> list[slice]:
-    step = rows_per_buffer(columns, _STEP_BYTES, rows)
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+def _factors(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    # All scales, much faster than torch converts them.
+    if scale.dtype != torch.float8_e4m3fn or scale.device.type != "cpu":
+        return decoded(scale, None, dtype)
+    result = torch.empty(scale.shape, dtype=torch.float32)
+    write_codes(result, scale, torch.empty(scale.shape, dtype=torch.int16))
+    return result.mul_(code_step(scale.dtype))
