@@ -81,6 +81,14 @@ class _Decoder:
     """Computes what `values_of` does for some rows after others, in buffers of its own.
 
     Memory that is taken anew for each part costs more than the work, where the system clears it.
+
+    Args:
+        codes: (N, K) or (N, K/2), as in `values_of`.
+        factor: (N, K/block).
+        kind: type of the codes, or None for one of torch's.
+        dtype: what is computed in.
+        result: to what values are rounded.
+        rows: at most so many at a time.
     """
 
     def __init__(
@@ -89,6 +97,7 @@ class _Decoder:
         factor: torch.Tensor,
         kind: SmallFloat | None,
         dtype: torch.dtype,
+        result: torch.dtype,
         rows: int,
     ) -> None:
         pairs = kind == E2M1
@@ -101,7 +110,7 @@ class _Decoder:
         )
         self._index = torch.empty((rows, codes.shape[1]), dtype=torch.int32, device=device)
         self._values = None
-        if work != dtype:
+        if work != result:
             self._values = torch.empty((rows, columns), dtype=work, device=device)
 
     def write(self, result: torch.Tensor, start: int) -> None:
@@ -156,7 +165,7 @@ def dequantize(
         flat_codes, flat = codes.flatten(0, -2), result.view(-1, columns)
         flat_factor = factor.flatten(0, -2)
         step = rows_per_buffer(columns, _STEP_BYTES, flat.shape[0])
-        decoder = _Decoder(flat_codes, flat_factor, kind, work, step)
+        decoder = _Decoder(flat_codes, flat_factor, kind, work, dtype, step)
         for start in range(0, flat.shape[0], step):
             decoder.write(flat[start : start + step], start)
     return result.movedim(-1, dim)
@@ -224,7 +233,7 @@ def _values(
     step = rows
     if codes.device.type == "cpu":
         step = rows_per_buffer(columns, _STEP_BYTES, rows)
-    decoder = _Decoder(codes, factor, kind, dtype, step)
+    decoder = _Decoder(codes, factor, kind, dtype, dtype, step)
     size = min(rows, pieces * step)
     buffer = torch.empty((size, columns), dtype=dtype, device=codes.device)
     for i in range(0, rows, size):

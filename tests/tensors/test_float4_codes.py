@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from qconfig.tensors.block_scaled import dequantize
 from qconfig.tensors.small_floats import (
     E2M1,
     E2M3,
@@ -85,3 +86,26 @@ def test_float8_codes_decode_as_torch_decodes_them(dtype: torch.dtype) -> None:
     every = torch.arange(256).to(torch.uint8).view(dtype)
     found, expected = decoded(every, None, torch.float32), every.to(torch.float32)
     assert torch.equal(found.nan_to_num(1e9), expected.nan_to_num(1e9))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("kind", [E2M1, E3M2, None], ids=["fp4", "fp6", "fp8"])
+@pytest.mark.parametrize("stored", [torch.float8_e4m3fn, torch.float8_e8m0fnu])
+def test_a_large_matrix_has_the_values_of_its_rows(
+    kind: SmallFloat | None, stored: torch.dtype, dtype: torch.dtype
+) -> None:
+    """Values that are written a few rows at a time are those of a few rows alone."""
+    generator = torch.Generator().manual_seed(0)
+    rows, block = 1100, 16 if stored == torch.float8_e4m3fn else 32
+    columns = 2048 if kind == E2M1 else 1024
+    bytes_a_row = columns // 2 if kind == E2M1 else columns
+    most = 256 if kind == E2M1 else 64
+    codes = torch.randint(0, most, (rows, bytes_a_row), dtype=torch.uint8, generator=generator)
+    codes = codes if kind is not None else codes.view(torch.float8_e4m3fn)
+    low, high = (120, 130) if stored == torch.float8_e8m0fnu else (8, 120)
+    scale = torch.randint(
+        low, high, (rows, columns // block), dtype=torch.uint8, generator=generator
+    ).view(stored)
+    large = dequantize(codes, scale, kind, block, dtype)
+    parts = zip(codes.split(100), scale.split(100), strict=True)
+    assert torch.equal(large, torch.cat([dequantize(c, s, kind, block, dtype) for c, s in parts]))
