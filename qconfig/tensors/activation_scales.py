@@ -16,6 +16,7 @@ import torch
 from torch.nn import functional
 
 from qconfig.errors import BuildError
+from qconfig.tensors.unquantizable import not_finite
 
 _LEAST_AWQ_SCALE = 1e-4
 _EPSILON = 2.0**-23
@@ -45,8 +46,13 @@ def smoothquant_scale(absmax: torch.Tensor, weight: torch.Tensor, alpha: float) 
         absmax: largest |x| of each input channel, float32, (K,).
         weight: (N, K), floating point.
         alpha: how much of the difficulty goes to the weight, from 0 to 1.
+
+    Raises:
+        BuildError: the weight holds NaN or infinity, or is beyond float32.
     """
     largest = torch.maximum(-weight.amin(0), weight.amax(0)).to(torch.float32)
+    if not bool(largest.isfinite().all()):
+        raise not_finite(weight)
     return (absmax + _EPSILON).pow(alpha) / (largest + _EPSILON).pow(1 - alpha)
 
 

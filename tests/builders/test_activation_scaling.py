@@ -235,12 +235,12 @@ def test_what_was_not_observed_is_said(scheme, calibration, message):
 
 @by_scheme
 def test_weights_that_are_not_finite_are_refused(scheme):
-    """NaN in a weight is the base config's error, at whatever scale."""
+    """NaN in a weight is refused with its count and place."""
     model = one_linear()
     layer = calibrate(model, batches()).layer("0")
     model[0].weight.data[2, 3] = float("nan")
     config = SCHEMES[scheme](BASE)
-    with pytest.raises(BuildError, match="NaN or infinite"):
+    with pytest.raises(BuildError, match=r"1 values that are NaN or infinite.*\[2, 3\]"):
         builder_of(config).build(config, model[0].weight, layer)
 
 
