@@ -12,7 +12,7 @@ from attrs import frozen
 from qconfig.checkpoints.parts import surplus, with_tensors, wrong_ties
 from qconfig.checkpoints.record import METADATA_KEY, Record, inner_name, read_record
 from qconfig.codec import strict_json
-from qconfig.codec.index_file import ShardIndex, read_index, shard_path
+from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
 from qconfig.codec.layout_values import present_fields
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.safetensors_header import Header, read_header
@@ -21,6 +21,7 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import (
     MOST_PROBLEMS,
     CheckpointError,
+    ContainerError,
     QconfigError,
     StorageError,
     raise_problems,
@@ -129,6 +130,10 @@ def open_checkpoint(
 
 def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | None, list[str]]:
     if not path.is_dir():
+        if not path.name.endswith(SUFFIX):
+            raise ContainerError(
+                "not a checkpoint", file=path, expected=f"a directory, or a file named *{SUFFIX}"
+            )
         return [path.name], None, []
     present = sorted(p.name for p in directory.glob("*.safetensors"))
     # Asked of the name alone: an index that is a FIFO or leads nowhere is not the same as none.

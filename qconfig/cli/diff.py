@@ -10,7 +10,7 @@ from qconfig.cli.differences import Difference, differences
 from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, counted, shape_text
 from qconfig.cli.verb import PATH, follow_symlinks, verb
-from qconfig.errors import UsageError
+from qconfig.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
     from qconfig.checkpoints.inspect import Inspection, TensorSummary
@@ -29,6 +29,9 @@ def command(*, a: Path, b: Path, follow_symlinks: bool, output: Output) -> int:
     Configs are brought to their current version first. Of checkpoints, names, layouts, shapes,
     dtypes, sizes and the config are compared; values are not.
     """
+    for path in (a, b):
+        if not path.exists():
+            raise StorageError("no such file or directory", file=path)
     if is_checkpoint(a) != is_checkpoint(b):
         raise UsageError(
             "a config and a checkpoint cannot be compared",

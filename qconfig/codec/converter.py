@@ -157,10 +157,17 @@ class _ObjectHook:
                 pointer=json_pointer(key),
                 found=key,
                 expected=f"a field of {self.entry}: {names}",
-                hint=nearest(str(key), self.known),
+                hint=self.version_with(key) or nearest(str(key), self.known),
             )
             for key in islice((k for k in data if k not in self.known), MOST_PROBLEMS)
         ]
+
+    def version_with(self, key: Any) -> str | None:
+        """Return a hint that names the newest version with a field of that name, or None."""
+        for entry in reversed(registry.versions(self.entry.name)):
+            if any(field.name == key for field in attrs.fields(entry.cls)):
+                return f"it is a field of {entry}"
+        return None
 
 
 def _optional(hook: Hook) -> Hook:

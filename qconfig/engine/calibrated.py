@@ -13,7 +13,10 @@ from qconfig.versioning import Config, registry
 if TYPE_CHECKING:
     import torch
 
-_HINT = "pass calibration=calibrate(model, batches), or leave the layer out by a rule"
+_HINT = (
+    "pass calibration=calibrate(model, batches), in a shell --calibration DIR, "
+    "or leave the layer out by a rule"
+)
 
 
 def check_calibrated(plan: Plan, calibration: Calibration | None) -> None:

@@ -118,4 +118,9 @@ def type_name(kind: Any) -> str:
         return "None" if kind is NoneType else kind.__name__
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(map(type_name, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(kind)))
+    if get_origin(kind) is not None:
+        inner = ", ".join("..." if arg is Ellipsis else type_name(arg) for arg in get_args(kind))
+        return f"{get_origin(kind).__name__}[{inner}]"
     return str(kind)

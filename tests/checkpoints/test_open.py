@@ -327,6 +327,14 @@ def test_one_file_is_a_checkpoint(tmp_path: Path) -> None:
     assert list(open_checkpoint(tmp_path / "a.safetensors").plain) == ["a"]
 
 
+def test_a_file_of_another_kind_is_no_checkpoint(tmp_path: Path) -> None:
+    """A pickle or a config in place of a checkpoint is named, and so is what would be one."""
+    (tmp_path / "model.pt").write_bytes(b"PK")
+    with pytest.raises(ContainerError, match="not a checkpoint") as caught:
+        open_checkpoint(tmp_path / "model.pt")
+    assert caught.value.expected == "a directory, or a file named *.safetensors"
+
+
 def test_a_missing_path_is_an_io_error(tmp_path: Path) -> None:
     """Exit code 5 and the path."""
     with pytest.raises(StorageError, match="no such file or directory"):

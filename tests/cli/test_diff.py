@@ -45,6 +45,12 @@ def test_config_and_checkpoint(config, old_model):
     assert call("diff", config, old_model).exit_code == 2
 
 
+def test_a_path_that_is_missing(old_model, tmp_path):
+    """What does not exist is no config beside a checkpoint, it is missing: exit code 5."""
+    result = call("diff", old_model, tmp_path / "none")
+    assert (result.exit_code, "no such file or directory" in result.stderr) == (5, True)
+
+
 def test_equal_checkpoints(old_model):
     """A checkpoint is equal to itself; that values are not compared is noted."""
     result = call("diff", old_model, old_model)

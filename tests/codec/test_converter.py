@@ -175,6 +175,15 @@ def test_document_is_not_changed():
             "/set_inductor_config: wrong type\n  found: 1\n  expected: true or false",
         ),
         (
+            int8(group_size=32),
+            UnknownFieldError,
+            (
+                "/group_size: unknown field\n  found: 'group_size'\n"
+                "  expected: a field of Int8WeightOnlyConfig v3: granularity, set_inductor_config\n"
+                "  hint: it is a field of Int8WeightOnlyConfig v2"
+            ),
+        ),
+        (
             int8(granularty=None),
             UnknownFieldError,
             (

@@ -12,6 +12,7 @@ from qconfig.codec.converter import (
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs import FqnToConfig, Int8WeightOnlyConfig, PerGroup, PerRow, Precedence, Rule
+from qconfig.configs.calibration import CalibrationConfig
 from qconfig.errors import (
     DocumentErrors,
     FieldError,
@@ -87,8 +88,19 @@ def test_value_without_a_place(value):
             lambda: FqnToConfig(configs={"a": 8}),
             (
                 "/configs: configs has a wrong type\n  found: {'a': 8}\n"
-                "  expected: dict[str, qconfig.versioning.registry.Config]"
+                "  expected: dict[str, Config]"
             ),
+        ),
+        (
+            lambda: CalibrationConfig(quant_dtype="int4"),
+            (
+                "/quant_dtype: quant_dtype has a wrong type\n  found: 'int4'\n"
+                "  expected: one of 'int8', 'float8_e4m3fn', 'float8_e5m2'"
+            ),
+        ),
+        (
+            lambda: CalibrationConfig(layers="up"),
+            ("/layers: layers has a wrong type\n  found: 'up'\n  expected: tuple[str, ...]"),
         ),
     ],
 )
