@@ -17,7 +17,7 @@ from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.activation_scaling import SmoothQuantConfig, check_base
 from qconfig.configs.choices import QuantizationStep
 from qconfig.configs.int8 import Int8DynamicActivationInt8WeightConfig
-from qconfig.configs.supported import step_of
+from qconfig.configs.supported import choice_of
 from qconfig.configs.tensor_settings import tensor_setting
 from qconfig.errors import MigrationError
 from qconfig.versioning import Config, attribute, migration, register_config
@@ -81,7 +81,9 @@ class SmoothQuantConfigV3(Config):
     """SmoothQuant over a base config as torchao 0.16 and 0.17 wrote it."""
 
     base_config: Config = attribute(_BASE)
-    step: QuantizationStep = attribute(_STEP, default=QuantizationStep.PREPARE, converter=step_of)
+    step: QuantizationStep = attribute(
+        _STEP, default=QuantizationStep.PREPARE, converter=choice_of(QuantizationStep)
+    )
     alpha: float | None = attribute(_ALPHA, default=0.5, minimum=0, maximum=1)
 
     def __attrs_post_init__(self) -> None:

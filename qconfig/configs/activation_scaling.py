@@ -5,7 +5,7 @@ from attrs import frozen
 from qconfig.configs.choices import QuantizationStep
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.configs.qat import QATConfig
-from qconfig.configs.supported import check_supported, step_of
+from qconfig.configs.supported import check_supported, choice_of
 from qconfig.errors import FieldError
 from qconfig.versioning import Config, attribute, register_config
 
@@ -22,7 +22,9 @@ class AWQConfig(Config):
     """
 
     base_config: Config = attribute(_BASE)
-    step: QuantizationStep = attribute(_STEP, default=QuantizationStep.PREPARE, converter=step_of)
+    step: QuantizationStep = attribute(
+        _STEP, default=QuantizationStep.PREPARE, converter=choice_of(QuantizationStep)
+    )
     scale_search_space_size: int = attribute(
         "How many exponents are tried.", default=20, minimum=1, maximum=2**31 - 1
     )
@@ -51,7 +53,9 @@ class SmoothQuantConfig(Config):
     """
 
     base_config: Config = attribute(_BASE)
-    step: QuantizationStep = attribute(_STEP, default=QuantizationStep.PREPARE, converter=step_of)
+    step: QuantizationStep = attribute(
+        _STEP, default=QuantizationStep.PREPARE, converter=choice_of(QuantizationStep)
+    )
     alpha: float | None = attribute(
         "How much of the difficulty goes to the weight; null for no scaling.",
         default=0.5,

@@ -6,6 +6,7 @@ from attrs import frozen
 
 from qconfig.configs.choices import MappingType, Observer
 from qconfig.configs.granularity import PerAxis, PerTensor
+from qconfig.configs.supported import choice_of
 from qconfig.errors import FieldError, QconfigError, raise_problems
 from qconfig.versioning import Config, attribute, register_config, register_value
 
@@ -22,6 +23,7 @@ class CalibrationConfig(Config):
         "(PERCENTILE), the one with the least squared error (MSE), or the running mean of the "
         "ranges of the calls (RUNNING).",
         default=Observer.MIN_MAX,
+        converter=choice_of(Observer),
     )
     percentile: float = attribute(
         "For PERCENTILE: percent of the values that lie below the upper end; as many lie above "
@@ -40,14 +42,16 @@ class CalibrationConfig(Config):
         "Scale of the inputs: PerTensor, or PerAxis of axis -1 for one scale an input channel.",
         factory=PerTensor,
     )
-    mapping_type: MappingType = attribute("How inputs map to codes.", default=MappingType.SYMMETRIC)
+    mapping_type: MappingType = attribute(
+        "How inputs map to codes.", default=MappingType.SYMMETRIC, converter=choice_of(MappingType)
+    )
     output_granularity: PerTensor | PerAxis | None = attribute(
         "Scale of the outputs: PerTensor, PerAxis of axis -1 for one scale an output channel, or "
         "null to observe no outputs.",
         default=None,
     )
     output_mapping_type: MappingType = attribute(
-        "How outputs map to codes.", default=MappingType.SYMMETRIC
+        "How outputs map to codes.", default=MappingType.SYMMETRIC, converter=choice_of(MappingType)
     )
     quant_dtype: Literal["int8", "float8_e4m3fn", "float8_e5m2"] = attribute(
         "Codes that the scales are for.", default="int8"

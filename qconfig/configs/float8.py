@@ -6,7 +6,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import Float8PackingFormat, KernelPreference, QuantizationStep
 from qconfig.configs.granularity import PerBlock, PerGroup, PerRow, PerTensor
-from qconfig.configs.supported import check_finite, check_supported, pair_or, step_of
+from qconfig.configs.supported import check_finite, check_supported, choice_of, pair_or
 from qconfig.configs.tensor_settings import check_output, check_scale, tensor_setting
 from qconfig.errors import FieldError
 from qconfig.versioning import Config, attribute, register_config, register_value
@@ -85,7 +85,9 @@ class Float8DynamicActivationFloat8WeightConfig(Config):
         max_length=2,
     )
     packing_format: Float8PackingFormat = attribute(
-        "How torchao lays out the codes; PLAIN is built here.", default=Float8PackingFormat.PLAIN
+        "How torchao lays out the codes; PLAIN is built here.",
+        default=Float8PackingFormat.PLAIN,
+        converter=choice_of(Float8PackingFormat),
     )
     mm_config: Float8MMConfig | None = attribute(
         "How torchao's product is computed; null for its default.", default=None
@@ -101,7 +103,9 @@ class Float8DynamicActivationFloat8WeightConfig(Config):
         minimum=0.0,
     )
     kernel_preference: KernelPreference = attribute(
-        "Which of torchao's kernels to use; carried.", default=KernelPreference.AUTO
+        "Which of torchao's kernels to use; carried.",
+        default=KernelPreference.AUTO,
+        converter=choice_of(KernelPreference),
     )
     set_inductor_config: bool = attribute(_SWITCH, default=True)
     alg_id: int = attribute(
@@ -155,7 +159,7 @@ class Float8StaticActivationFloat8WeightConfig(Config):
     step: QuantizationStep | None = attribute(
         "Where torchao's calibration stands; null for a scale that is given.",
         default=None,
-        converter=step_of,
+        converter=choice_of(QuantizationStep),
     )
     act_quant_scale: TensorValue | None = tensor_setting(
         "Scale of activations, one element; null until calibrated."
@@ -173,7 +177,9 @@ class Float8StaticActivationFloat8WeightConfig(Config):
         "How torchao's product is computed; null for its default.", default=None
     )
     kernel_preference: KernelPreference = attribute(
-        "Which of torchao's kernels to use; carried.", default=KernelPreference.AUTO
+        "Which of torchao's kernels to use; carried.",
+        default=KernelPreference.AUTO,
+        converter=choice_of(KernelPreference),
     )
     set_inductor_config: bool = attribute(_SWITCH, default=True)
     quantize_and_dequantize_output: bool = attribute(

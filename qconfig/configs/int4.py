@@ -3,7 +3,7 @@
 from attrs import frozen
 
 from qconfig.configs.choices import Int4ChooseQParamsAlgorithm, Int4PackingFormat
-from qconfig.configs.supported import check_supported
+from qconfig.configs.supported import check_supported, choice_of
 from qconfig.versioning import Config, attribute, register_config
 
 
@@ -27,10 +27,14 @@ class Int4WeightOnlyConfig(Config):
         default=True,
     )
     int4_packing_format: Int4PackingFormat = attribute(
-        "How torchao lays out the codes.", default=Int4PackingFormat.PLAIN
+        "How torchao lays out the codes.",
+        default=Int4PackingFormat.PLAIN,
+        converter=choice_of(Int4PackingFormat),
     )
     int4_choose_qparams_algorithm: Int4ChooseQParamsAlgorithm = attribute(
-        "How scales and zero points are found.", default=Int4ChooseQParamsAlgorithm.TINYGEMM
+        "How scales and zero points are found.",
+        default=Int4ChooseQParamsAlgorithm.TINYGEMM,
+        converter=choice_of(Int4ChooseQParamsAlgorithm),
     )
     int4_tile_packed_ntile: int = attribute(
         "Rows of a tile under TILE_PACKED_TO_4D: 8, or 16 on ROCm.",

@@ -5,7 +5,7 @@ from attrs import frozen
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import MappingType
 from qconfig.configs.granularity import Granularity, PerGroup, PerRow, PerTensor, PerToken
-from qconfig.configs.supported import check_supported, pair_or
+from qconfig.configs.supported import check_supported, choice_of, pair_or
 from qconfig.configs.tensor_settings import (
     check_scale,
     check_symmetric,
@@ -56,7 +56,9 @@ class Int8DynamicActivationInt8WeightConfig(Config):
     """
 
     act_mapping_type: MappingType = attribute(
-        "How activations map to codes: symmetric or asymmetric.", default=MappingType.SYMMETRIC
+        "How activations map to codes: symmetric or asymmetric.",
+        default=MappingType.SYMMETRIC,
+        converter=choice_of(MappingType),
     )
     weight_only_decode: bool = attribute(
         "A switch of torchao's that its Int8Tensor ignores; carried.", default=False
@@ -101,7 +103,9 @@ class Int8StaticActivationInt8WeightConfig(Config):
         max_length=2,
     )
     act_mapping_type: MappingType = attribute(
-        "How activations map to codes: symmetric or asymmetric.", default=MappingType.SYMMETRIC
+        "How activations map to codes: symmetric or asymmetric.",
+        default=MappingType.SYMMETRIC,
+        converter=choice_of(MappingType),
     )
     set_inductor_config: bool = attribute(_SWITCH, default=True)
     reduce_range: bool = attribute(_REDUCE, default=False)

@@ -6,7 +6,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, IntxPackingFormat, MappingType
 from qconfig.configs.granularity import PerAxis, PerGroup, PerTensor
-from qconfig.configs.supported import check_supported, optional_dtype
+from qconfig.configs.supported import check_supported, choice_of, optional_dtype
 from qconfig.configs.tensor_settings import (
     check_output,
     check_scale,
@@ -47,13 +47,17 @@ class IntxWeightOnlyConfig(Config):
 
     weight_dtype: DType = attribute(_WEIGHT_DTYPE, default=DType.INT8, converter=DType.parse)
     granularity: WeightGranularity = attribute(_GRANULARITY, default=PerAxis(0))
-    mapping_type: MappingType = attribute(_MAPPING, default=MappingType.SYMMETRIC)
+    mapping_type: MappingType = attribute(
+        _MAPPING, default=MappingType.SYMMETRIC, converter=choice_of(MappingType)
+    )
     scale_dtype: DType | None = attribute(_SCALE_DTYPE, default=None, converter=optional_dtype)
     intx_packing_format: IntxPackingFormat = attribute(
-        _FORMAT, default=IntxPackingFormat.UNPACKED_TO_INT8
+        _FORMAT, default=IntxPackingFormat.UNPACKED_TO_INT8, converter=choice_of(IntxPackingFormat)
     )
     intx_choose_qparams_algorithm: IntxChooseQParamsAlgorithm = attribute(
-        _ALGORITHM, default=IntxChooseQParamsAlgorithm.AFFINE
+        _ALGORITHM,
+        default=IntxChooseQParamsAlgorithm.AFFINE,
+        converter=choice_of(IntxChooseQParamsAlgorithm),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -73,18 +77,24 @@ class Int8DynamicActivationIntxWeightConfig(Config):
 
     weight_dtype: DType = attribute(_WEIGHT_DTYPE, default=DType.INT8, converter=DType.parse)
     weight_granularity: WeightGranularity = attribute(_GRANULARITY, default=PerGroup(32))
-    weight_mapping_type: MappingType = attribute(_MAPPING, default=MappingType.SYMMETRIC)
+    weight_mapping_type: MappingType = attribute(
+        _MAPPING, default=MappingType.SYMMETRIC, converter=choice_of(MappingType)
+    )
     weight_scale_dtype: DType | None = attribute(
         _SCALE_DTYPE, default=None, converter=optional_dtype
     )
     act_mapping_type: MappingType = attribute(
-        "How activations map to codes: symmetric or asymmetric.", default=MappingType.ASYMMETRIC
+        "How activations map to codes: symmetric or asymmetric.",
+        default=MappingType.ASYMMETRIC,
+        converter=choice_of(MappingType),
     )
     intx_packing_format: IntxPackingFormat = attribute(
-        _FORMAT, default=IntxPackingFormat.UNPACKED_TO_INT8
+        _FORMAT, default=IntxPackingFormat.UNPACKED_TO_INT8, converter=choice_of(IntxPackingFormat)
     )
     intx_choose_qparams_algorithm: IntxChooseQParamsAlgorithm = attribute(
-        _ALGORITHM, default=IntxChooseQParamsAlgorithm.AFFINE
+        _ALGORITHM,
+        default=IntxChooseQParamsAlgorithm.AFFINE,
+        converter=choice_of(IntxChooseQParamsAlgorithm),
     )
 
     def __attrs_post_init__(self) -> None:
@@ -107,7 +117,9 @@ class Int8StaticActivationIntxWeightConfig(Config):
 
     weight_dtype: DType = attribute(_WEIGHT_DTYPE, default=DType.INT8, converter=DType.parse)
     weight_granularity: WeightGranularity = attribute(_GRANULARITY, default=PerGroup(32))
-    weight_mapping_type: MappingType = attribute(_MAPPING, default=MappingType.SYMMETRIC)
+    weight_mapping_type: MappingType = attribute(
+        _MAPPING, default=MappingType.SYMMETRIC, converter=choice_of(MappingType)
+    )
     weight_scale_dtype: DType | None = attribute(
         _SCALE_DTYPE, default=None, converter=optional_dtype
     )
@@ -118,7 +130,9 @@ class Int8StaticActivationIntxWeightConfig(Config):
         "Code of the real value zero, an integer from -128 to 127; null means 0."
     )
     act_mapping_type: MappingType = attribute(
-        "How activations map to codes: symmetric or asymmetric.", default=MappingType.ASYMMETRIC
+        "How activations map to codes: symmetric or asymmetric.",
+        default=MappingType.ASYMMETRIC,
+        converter=choice_of(MappingType),
     )
     act_granularity: StaticActivationGranularity = attribute(
         "Which activations share a scale: all, PerTensor(), or PerAxis(-1), each input channel.",
@@ -134,7 +148,9 @@ class Int8StaticActivationIntxWeightConfig(Config):
         "Code of an output of zero, an integer from -128 to 127; null means 0."
     )
     intx_choose_qparams_algorithm: IntxChooseQParamsAlgorithm = attribute(
-        _ALGORITHM, default=IntxChooseQParamsAlgorithm.AFFINE
+        _ALGORITHM,
+        default=IntxChooseQParamsAlgorithm.AFFINE,
+        converter=choice_of(IntxChooseQParamsAlgorithm),
     )
 
     def __attrs_post_init__(self) -> None:

@@ -4,7 +4,7 @@ from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import KernelPreference, ScaleCalculationMode
-from qconfig.configs.supported import check_supported
+from qconfig.configs.supported import check_supported, choice_of
 from qconfig.errors import FieldError
 from qconfig.versioning import Config, attribute, register_config
 
@@ -38,11 +38,14 @@ class MXDynamicActivationMXWeightConfig(Config):
         converter=DType.parse,
     )
     kernel_preference: KernelPreference = attribute(
-        "Which of torchao's kernels to use; carried.", default=KernelPreference.AUTO
+        "Which of torchao's kernels to use; carried.",
+        default=KernelPreference.AUTO,
+        converter=choice_of(KernelPreference),
     )
     scaling_mode: ScaleCalculationMode = attribute(
         "How the scale of a block is rounded to a power of two.",
         default=ScaleCalculationMode.RCEIL,
+        converter=choice_of(ScaleCalculationMode),
     )
 
     def __attrs_post_init__(self) -> None:

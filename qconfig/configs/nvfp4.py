@@ -3,7 +3,7 @@
 from attrs import frozen
 
 from qconfig.configs.choices import QuantizationStep
-from qconfig.configs.supported import step_of
+from qconfig.configs.supported import choice_of
 from qconfig.errors import FieldError
 from qconfig.versioning import Config, attribute, register_config
 
@@ -37,7 +37,7 @@ class NVFP4DynamicActivationNVFP4WeightConfig(Config):
     step: QuantizationStep | None = attribute(
         "Where calibration stands; null for scales that are found when activations come.",
         default=None,
-        converter=step_of,
+        converter=choice_of(QuantizationStep),
     )
 
     def __attrs_post_init__(self) -> None:

@@ -1,14 +1,12 @@
 """Quantization-aware training: the config, and what a fake quantizer does."""
 
-from typing import Any
-
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.configs.choices import MappingType, QATStep, ZeroPointDomain
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.configs.granularity import PerAxis, PerGroup, PerRow, PerTensor, PerToken
-from qconfig.configs.supported import check_finite, check_supported
+from qconfig.configs.supported import check_finite, check_supported, choice_of
 from qconfig.errors import FieldError
 from qconfig.versioning import Config, attribute, register_config, register_value
 
@@ -28,7 +26,9 @@ class IntxFakeQuantizeConfig:
     )
     granularity: FakeQuantizeGranularity = attribute("Which elements share a scale.")
     mapping_type: MappingType = attribute(
-        "How real values map to codes.", default=MappingType.SYMMETRIC
+        "How real values map to codes.",
+        default=MappingType.SYMMETRIC,
+        converter=choice_of(MappingType),
     )
     scale_precision: DType = attribute(
         "Element type of scales.", default=DType.FLOAT32, converter=DType.parse
@@ -37,7 +37,9 @@ class IntxFakeQuantizeConfig:
         "Element type of zero points.", default=DType.INT32, converter=DType.parse
     )
     zero_point_domain: ZeroPointDomain = attribute(
-        "Whether zero points are codes, real values or absent.", default=ZeroPointDomain.INT
+        "Whether zero points are codes, real values or absent.",
+        default=ZeroPointDomain.INT,
+        converter=choice_of(ZeroPointDomain),
     )
     is_dynamic: bool = attribute("Whether scales follow the values.", default=True)
     range_learning: bool = attribute(
@@ -113,13 +115,6 @@ FakeQuantizeConfig = (
 """What a fake quantizer may be."""
 
 
-def qat_step_of(value: Any) -> Any:
-    """Return the QATStep that torchao's string names, such as "prepare"; else `value`."""
-    if type(value) is str and value.upper() in QATStep.__members__:
-        return QATStep[value.upper()]
-    return value
-
-
 @register_config("QATConfig", 1)
 @frozen
 class QATConfig(Config):
@@ -142,7 +137,7 @@ class QATConfig(Config):
     step: QATStep = attribute(
         "Whether fake quantizers are put in or tensors are built.",
         default=QATStep.PREPARE,
-        converter=qat_step_of,
+        converter=choice_of(QATStep),
     )
 
     def __attrs_post_init__(self) -> None:

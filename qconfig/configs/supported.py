@@ -1,12 +1,11 @@
 """Refuse what a config cannot serve, with what it can: dtypes, granularities, pairs of them."""
 
 from collections.abc import Callable, Iterable
-from enum import Enum
+from enum import Enum, StrEnum
 from math import isfinite
 from typing import Any
 
 from qconfig.codec.dtypes import DType
-from qconfig.configs.choices import QuantizationStep
 from qconfig.errors import FieldError
 from qconfig.versioning.type_check import tupled
 
@@ -60,8 +59,16 @@ def optional_dtype(value: Any) -> DType | None:
     return None if value is None else DType.parse(value)
 
 
-def step_of(value: Any) -> Any:
-    """Return the QuantizationStep that torchao's string names, such as "prepare"; else `value`."""
-    if type(value) is str and value.upper() in QuantizationStep.__members__:
-        return QuantizationStep[value.upper()]
-    return value
+def choice_of(kind: type[StrEnum]) -> Callable[[Any], Any]:
+    """Return a converter that takes a member's name as torchao does, in either case.
+
+    Args:
+        kind: the enum of the field. What names none of its members is left to the type check.
+    """
+
+    def convert(value: Any) -> Any:
+        if type(value) is str and value.upper() in kind.__members__:
+            return kind[value.upper()]
+        return value
+
+    return convert
