@@ -1,16 +1,15 @@
 """Versioned configs and tensor layouts for quantized PyTorch models.
 
 Public names are imported on first use, so that reading configs and headers does not import torch.
-Where torch is imported already, the tensor classes are too, so that `torch.load(weights_only=True)`
-knows them; where it is imported later, naming `qconfig.Int8Tensor` once does the same.
+The tensor classes are imported with torch, before or after, so that `torch.load(weights_only=True)`
+knows them.
 """
 
-import sys
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from qconfig import catalog
+from qconfig import after_torch, catalog
 from qconfig.versioning import (
     Config,
     Layout,
@@ -295,9 +294,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 registry.on_first_use(catalog.load)
-if "torch" in sys.modules:
-    # Importing the tensor classes allow-lists them for `torch.load(weights_only=True)`.
-    import_module("qconfig.tensors")
+after_torch.import_tensors_with_torch()
 
 
 def __getattr__(name: str) -> Any:

@@ -98,7 +98,9 @@ def _treat(
     if decision.config is None:
         by_rule = decision.how is not How.NONE
         return Treatment(None, "the rule says skip" if by_rule else "no rule applies")
-    refusal = f"it is an {packed} already" if packed else builders.refusal(decision.config, target)
+    refusal = (
+        f"quantized already, as {packed}" if packed else builders.refusal(decision.config, target)
+    )
     if refusal is not None:
         return Treatment(None, refusal, refused=True)
     return Treatment(decision.config, _reached(decision), builders.planned(decision.config, target))

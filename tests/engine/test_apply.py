@@ -63,7 +63,7 @@ def test_second_time_does_nothing():
     again = qconfig.quantize_(model, ROW)
     assert model[0].weight is weight
     assert [(e.action, e.reason) for e in again.entries] == [
-        (Action.SKIP, "it is an Int8Tensor already")
+        (Action.SKIP, "quantized already, as Int8Tensor")
     ]
 
 

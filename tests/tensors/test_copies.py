@@ -231,12 +231,19 @@ def test_empty_copies_of_a_meta_module():
     assert torch.equal(module.weight, packed())
 
 
-def test_a_fresh_process_loads_weights_only(tmp_path):
-    """A process that imports torch, then qconfig, may load a packed tensor with weights_only."""
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import torch, qconfig",
+        "import qconfig, torch",
+        "from qconfig import load_config; import torch.nn as nn, torch",
+        "import qconfig; from qconfig.tensors.base import PackedTensor; import torch",
+    ],
+)
+def test_a_fresh_process_loads_weights_only(tmp_path, imports):
+    """A process that imports qconfig and torch, in any order, may load with weights_only."""
     torch.save({"w": packed(8, 16)}, tmp_path / "m.pt")
-    code = (
-        "import sys, torch, qconfig; print(torch.load(sys.argv[1], weights_only=True)['w'].shape)"
-    )
+    code = f"import sys; {imports}; print(torch.load(sys.argv[1], weights_only=True)['w'].shape)"
     command = [sys.executable, "-c", code, str(tmp_path / "m.pt")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
