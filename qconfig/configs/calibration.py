@@ -6,7 +6,7 @@ from attrs import frozen
 
 from qconfig.configs.choices import MappingType, Observer
 from qconfig.configs.granularity import PerAxis, PerTensor
-from qconfig.configs.supported import choice_of
+from qconfig.configs.supported import choice_of, dtype_name
 from qconfig.errors import FieldError, QconfigError, raise_problems
 from qconfig.versioning import Config, attribute, register_config, register_value
 
@@ -54,7 +54,7 @@ class CalibrationConfig(Config):
         "How outputs map to codes.", default=MappingType.SYMMETRIC, converter=choice_of(MappingType)
     )
     quant_dtype: Literal["int8", "float8_e4m3fn", "float8_e5m2"] = attribute(
-        "Codes that the scales are for.", default="int8"
+        "Codes that the scales are for.", default="int8", converter=dtype_name
     )
     reduce_range: bool = attribute("Whether int8 codes use 7 of the 8 bits.", default=False)
     sample_rows: int = attribute(

@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from qconfig.codec.dtypes import DType
-from qconfig.errors import FieldError
+from qconfig.errors import FieldError, UnknownNameError
 from qconfig.versioning.type_check import tupled
 
 
@@ -72,3 +72,13 @@ def choice_of(kind: type[StrEnum]) -> Callable[[Any], Any]:
         return value
 
     return convert
+
+
+def dtype_name(value: Any) -> Any:
+    """Return the name of a DType or torch.dtype; what is neither is left to the type check."""
+    if type(value) is str:
+        return value
+    try:
+        return DType.parse(value).value
+    except UnknownNameError:
+        return value

@@ -1,9 +1,12 @@
 """Choices by name: torchao's users write strings, documents hold one spelling."""
 
 import pytest
+import torch
 
 from qconfig.api import config_from_dict, config_to_dict
+from qconfig.codec.dtypes import DType
 from qconfig.configs import Int4WeightOnlyConfig, IntxWeightOnlyConfig
+from qconfig.configs.calibration import CalibrationConfig
 from qconfig.configs.choices import Int4ChooseQParamsAlgorithm, Int4PackingFormat, MappingType
 from qconfig.errors import FieldError, QconfigError
 
@@ -27,6 +30,12 @@ def test_a_name_of_no_member_is_refused():
     with pytest.raises(FieldError, match="int4_packing_format has a wrong type") as caught:
         Int4WeightOnlyConfig(int4_packing_format="plian")
     assert "Int4PackingFormat.PLAIN" in caught.value.expected
+
+
+@pytest.mark.parametrize("value", [torch.float8_e5m2, DType.FLOAT8_E5M2, "float8_e5m2"])
+def test_an_element_type_may_be_torchs(value):
+    """The element type of a calibration is given as torch's, as ours, or by name."""
+    assert CalibrationConfig(quant_dtype=value).quant_dtype == "float8_e5m2"
 
 
 def test_documents_have_one_spelling():
