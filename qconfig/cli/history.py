@@ -48,6 +48,7 @@ def chain(name: str) -> dict[str, Any]:
 def _step(step: Step) -> dict[str, Any]:
     return {
         "from_version": step.source.version,
+        "to_name": step.target.name,
         "to_version": step.target.version,
         "title": step.doc,
         "lossless": step.lossless,
@@ -57,7 +58,14 @@ def _step(step: Step) -> dict[str, Any]:
 
 def _show(history: dict[str, Any], output: Output) -> None:
     output.line(f"{history['name']} ({history['kind']})", bold=True)
-    steps = {(s["from_version"], s["to_version"]): s for s in history["steps"]}
+    own = [s for s in history["steps"] if s["to_name"] == history["name"]]
+    steps = {(s["from_version"], s["to_version"]): s for s in own}
+    for s in history["steps"]:
+        if s["to_name"] != history["name"]:
+            output.line(
+                f"  ended: v{s['from_version']} -> {s['to_name']} v{s['to_version']}  {s['title']}"
+            )
+            _show_effect(s, output)
     for version in reversed(history["versions"]):
         number = version["version"]
         mark = " (current)" if version["current"] else ""
@@ -69,5 +77,9 @@ def _show(history: dict[str, Any], output: Output) -> None:
 
 def _show_step(edge: tuple[int, int], step: dict[str, Any], output: Output) -> None:
     output.line(f"    v{edge[0]} -> v{edge[1]}  {step['title']}")
+    _show_effect(step, output)
+
+
+def _show_effect(step: dict[str, Any], output: Output) -> None:
     effect = "lossless" if step["lossless"] else f"drops {step['drops']}"
     output.line(f"              {effect}", fg=None if step["lossless"] else "yellow")

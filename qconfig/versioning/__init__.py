@@ -6,6 +6,7 @@ from qconfig.versioning.decorators import (
     register_layout,
     register_value,
 )
+from qconfig.versioning.entries import Config, Entry, Kind, Layout, Step
 from qconfig.versioning.fields import (
     FieldInfo,
     TensorPattern,
@@ -15,15 +16,7 @@ from qconfig.versioning.fields import (
     tensor,
     tensor_fields,
 )
-from qconfig.versioning.registry import (
-    Config,
-    Entry,
-    Kind,
-    Layout,
-    Registry,
-    Step,
-    registry,
-)
+from qconfig.versioning.registry import Registry, registry
 
 __all__ = [
     "Config",

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from qconfig.errors import RegistrationError
-from qconfig.versioning.registry import Entry
+from qconfig.versioning.entries import Entry
 from qconfig.versioning.schema_types import SchemaTypes, main_type
 
 _MEASURES = {

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from qconfig.errors import RegistrationError
-from qconfig.versioning.registry import Config, Kind, Layout, registry
+from qconfig.versioning.entries import Config, Kind, Layout
+from qconfig.versioning.registry import registry
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,12 +6,10 @@ imports, calls or looks up code by a name that it found in data; it asks this re
 
 import re
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from threading import RLock
 from typing import Any, NoReturn, get_type_hints
 
 import attrs
-from attrs import frozen
 
 from qconfig.errors import (
     FieldError,
@@ -22,100 +20,10 @@ from qconfig.errors import (
     nearest,
     shown,
 )
-from qconfig.versioning.fields import tensor_fields
-from qconfig.versioning.names import schema_path, snake_name
-from qconfig.versioning.tensor_check import check_tensors
+from qconfig.versioning.entries import Entry, Kind, Step
+from qconfig.versioning.names import snake_name
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-
-
-class Config:
-    """Base of every config class. As a field type it means: any registered config."""
-
-    __slots__ = ()
-
-
-class Layout:
-    """Base of every tensor-layout class: checks the tensors, then the relations between fields."""
-
-    __slots__ = ()
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Logical shape: that of the first tensor field, unless a class says otherwise."""
-        payload = tensor_fields(type(self))[0]
-        return tuple(getattr(self, payload.name).shape)
-
-    def __attrs_post_init__(self) -> None:
-        """Check what was passed.
-
-        Raises:
-            LayoutError: naming the field that is wrong.
-        """
-        check_tensors(self)
-        self.check_relations()
-
-    def check_relations(self) -> None:
-        """Check what holds between fields; a layout class overrides it. Raises LayoutError."""
-
-
-class Kind(StrEnum):
-    """What a registered class describes."""
-
-    CONFIG = "config"
-    LAYOUT = "layout"
-    VALUE = "value"
-
-
-@frozen
-class Entry:
-    """One registered class."""
-
-    name: str
-    version: int
-    kind: Kind
-    cls: type
-    tagged: bool = True
-
-    @property
-    def tags(self) -> dict[str, Any]:
-        """What a document says about the class besides its fields: `type` and `version`."""
-        if self.kind is not Kind.VALUE:
-            return {"type": self.name, "version": self.version}
-        return {"type": self.name} if self.tagged else {}
-
-    @property
-    def title(self) -> str:
-        """The first line of the class's docstring."""
-        return (self.cls.__doc__ or "").strip().partition("\n")[0]
-
-    @property
-    def schema_path(self) -> str:
-        """Where the JSON Schema lies below `schemas/`."""
-        return schema_path(self.name, self.version)
-
-    def __str__(self) -> str:
-        return f"{self.name} v{self.version}"
-
-
-@frozen
-class Step:
-    """One edge of a version chain: pure, total, from class to class."""
-
-    source: Entry
-    target: Entry
-    function: Callable[[Any], Any]
-    drops: str | None
-
-    @property
-    def lossless(self) -> bool:
-        """Whether the step carries everything."""
-        return self.drops is None
-
-    @property
-    def doc(self) -> str:
-        """The first line of the step's docstring."""
-        return (self.function.__doc__ or "").strip().partition("\n")[0]
 
 
 class Registry:
@@ -127,6 +35,7 @@ class Registry:
         self._versions: dict[str, list[int]] = {}
         self._names: dict[str, str] = {}
         self._steps: dict[tuple[str, int, int], Step] = {}
+        self._successions: dict[str, Step] = {}
         self._loader: Callable[[], None] | None = None
         self._lock = RLock()
         self._is_loading = False
@@ -207,8 +116,11 @@ class Registry:
     def add_step(self, function: Callable[[Any], Any], drops: str | None) -> None:
         """Register a step; its annotations say from which class to which.
 
+        A step that leads to another name of the same kind ends its own: what was the newest
+        version has a successor, and none of its versions is current.
+
         Raises:
-            RegistrationError: unknown classes, two names, a jump, or the edge is taken.
+            RegistrationError: unknown classes, another kind, a jump, or the edge is taken.
         """
         try:
             hints = get_type_hints(function)
@@ -223,12 +135,30 @@ class Registry:
                 f"step {function.__qualname__} needs the form (old: …V1) -> …V2",
                 expected="annotations with two registered classes",
             )
+        step = Step(source, target, function, drops)
+        if source.name != target.name:
+            self._add_succession(step)
+            return
         edge = (source.name, source.version, target.version)
-        if source.name != target.name or abs(source.version - target.version) != 1:
+        if abs(source.version - target.version) != 1:
             raise RegistrationError(f"step {source} -> {target} is not an edge of one chain")
         if edge in self._steps:
             raise RegistrationError(f"two steps for {source} -> {target}")
-        self._steps[edge] = Step(source, target, function, drops)
+        self._steps[edge] = step
+
+    def _add_succession(self, step: Step) -> None:
+        source, target = step.source, step.target
+        if source.kind is not target.kind or source.kind is Kind.VALUE:
+            raise RegistrationError(f"step {source} -> {target} is not an edge of one chain")
+        if source.name in self._successions:
+            raise RegistrationError(f"two steps for {source} -> {target}")
+        followers = {target.name}
+        while (after := self._successions.get(target.name)) is not None:
+            target = after.target
+            followers.add(target.name)
+        if source.name in followers:
+            raise RegistrationError(f"{source.name} would succeed itself")
+        self._successions[source.name] = step
 
     # lookup
 
@@ -312,15 +242,28 @@ class Registry:
         self.load()
         for _, step in sorted(self._steps.items()):
             yield step
+        for _, step in sorted(self._successions.items()):
+            yield step
 
     def is_current(self, entry: Entry) -> bool:
-        """Return whether the entry is the newest of its name."""
-        return self._versions[entry.name][-1] == entry.version
+        """Return whether the entry is the newest of its name, and the name has not ended."""
+        newest = self._versions[entry.name][-1] == entry.version
+        return newest and entry.name not in self._successions
+
+    def current(self, entry: Entry) -> Entry:
+        """Return what the entry becomes: the newest of its name, or of the name that succeeds it.
+
+        Raises:
+            UnknownNameError: nobody registered the name.
+        """
+        while (step := self._successions.get(entry.name)) is not None:
+            entry = step.target
+        return self.get(entry.name)
 
     # composition
 
     def path(self, entry: Entry, to: int | None = None) -> list[Step]:
-        """Return the steps from `entry` to version `to` of its name (None: the newest).
+        """Return the steps from `entry` to version `to` of its name (None: to what is current).
 
         Raises:
             UnknownNameError: nobody wrote a step back.
@@ -340,10 +283,12 @@ class Registry:
                     hint="downgrades exist only where a step was written",
                 )
             path.append(step)
+        if to is None and (succession := self._successions.get(entry.name)) is not None:
+            return [*path, succession, *self.path(succession.target)]
         return path
 
     def convert(self, value: Any, to: int | None = None) -> Any:
-        """Take an instance along its chain to version `to` (None: the newest).
+        """Take an instance along its chain to version `to` (None: to what is current).
 
         Raises:
             UnknownNameError: the class is not registered, or has no such step back.
@@ -374,6 +319,13 @@ class Registry:
             for version in versions[:-1]:
                 if (name, version, version + 1) not in self._steps:
                     raise _missing_step(name, version)
+        for name, step in self._successions.items():
+            if step.source.version != self._versions[name][-1]:
+                raise RegistrationError(
+                    f"{name} has versions after the one that has a successor",
+                    found=self._versions[name],
+                    expected=f"{step.source} as the last",
+                )
 
 
 def _missing_step(name: str, version: int) -> RegistrationError:

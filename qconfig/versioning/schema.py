@@ -8,7 +8,8 @@ for an integer and qconfig does not.
 import json
 from collections.abc import Iterable
 
-from qconfig.versioning.registry import Entry, Kind, registry
+from qconfig.versioning.entries import Entry, Kind
+from qconfig.versioning.registry import registry
 from qconfig.versioning.schema_types import Schema, SchemaTypes, case
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -14,8 +14,9 @@ import attrs
 from attrs import NOTHING, define, field
 
 from qconfig.errors import RegistrationError
+from qconfig.versioning.entries import Config, Entry, Kind
 from qconfig.versioning.fields import MAX_DIMENSION, TensorPattern, info_of, resolved_fields
-from qconfig.versioning.registry import Config, Entry, Kind, registry
+from qconfig.versioning.registry import registry
 from qconfig.versioning.schema_defaults import plain_default
 
 Schema = dict[str, Any]

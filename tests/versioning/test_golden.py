@@ -48,7 +48,7 @@ def test_golden_document_follows_its_schema(entry, case):
 def test_upgraded_document_follows_the_newest_schema(entry, case):
     """An upgraded document is valid under the schema of the current version."""
     document = json.loads(case.with_suffix(".upgraded.json").read_bytes())
-    newest = registry.get(entry.name)
+    newest = registry.current(entry)
     assert list(Draft202012Validator(schema_of(newest)).iter_errors(document)) == []
 
 

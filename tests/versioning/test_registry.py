@@ -53,11 +53,6 @@ def rename(old: SampleV1) -> Sample:
     return Sample(old.size)
 
 
-def jump(old: SampleV1) -> Other:
-    """Cross over to another name."""
-    return Other()
-
-
 def untyped(old):
     """Say nothing about classes."""
 
@@ -150,12 +145,6 @@ def test_step_exists_once(small):
     small.add_step(rename, None)
     with pytest.raises(RegistrationError, match="two steps for Sample v1 -> Sample v2"):
         small.add_step(rename, None)
-
-
-def test_step_stays_in_one_chain(small):
-    """A step to another name is refused."""
-    with pytest.raises(RegistrationError, match="Sample v1 -> Other v1 is not an edge"):
-        small.add_step(jump, None)
 
 
 def test_step_needs_annotations(small):
@@ -290,14 +279,14 @@ def test_loader_runs_once_and_late(small):
 
 
 def test_every_edge_has_exactly_one_step():
-    """Each version but the newest of a config or layout has its step to the next."""
-    edges = {(s.source.name, s.source.version, s.target.version) for s in registry.steps()}
-    expected = {
-        (entry.name, entry.version, entry.version + 1)
-        for entry in registry.entries()
-        if not registry.is_current(entry)
-    }
-    assert expected == {edge for edge in edges if edge[1] < edge[2]}
+    """Each version that is not current has its one step: to the next, or to another name."""
+    forward = [
+        step.source
+        for step in registry.steps()
+        if step.source.name != step.target.name or step.source.version < step.target.version
+    ]
+    expected = [entry for entry in registry.entries() if not registry.is_current(entry)]
+    assert sorted(forward, key=str) == sorted(expected, key=str)
 
 
 def test_versions_have_no_holes():
