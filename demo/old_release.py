@@ -13,8 +13,9 @@ import torch
 
 import qconfig
 from qconfig import Int8Tensor
-from qconfig.checkpoints.checkpoint import SINGLE_FILE, open_checkpoint
+from qconfig.checkpoints.checkpoint import SINGLE_FILE
 from qconfig.checkpoints.contents import ShardContents
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.documents import load_document
 from qconfig.codec.layout_values import wrapped

@@ -10,7 +10,7 @@ from demo.measures import size_rows, sqnr_of_all, sqnr_table, unequal
 from demo.old_release import write_old_checkpoint
 from demo.screen import Screen
 from demo.weights import fresh_copy, is_untouched
-from qconfig.checkpoints.checkpoint import open_checkpoint
+from qconfig.checkpoints.open import open_checkpoint
 
 FOLDER = Path(".demo")
 FLOAT, INT8 = FOLDER / "minilm", FOLDER / "minilm-int8"

@@ -21,6 +21,7 @@ from qconfig.versioning import (
     registry,
     tensor,
 )
+from qconfig.versioning.modules import on_first_need
 
 if TYPE_CHECKING:
     from qconfig.api import (
@@ -91,24 +92,30 @@ if TYPE_CHECKING:
     from qconfig.errors import QconfigError
     from qconfig.layouts import (
         Float8TensorLayout,
+        FloatxTensorLayout,
         Int4TensorLayout,
         Int8TensorLayout,
         IntxStaticActivationTensorLayout,
         IntxUnpackedToInt8TensorLayout,
         MXTensorLayout,
+        NF4TensorLayout,
         NVFP4TensorLayout,
+        UintxTensorLayout,
     )
     from qconfig.tensors import (
         Float8Tensor,
+        FloatxTensor,
         Int4Tensor,
         Int8Tensor,
         IntxStaticActivationTensor,
         IntxUnpackedToInt8Tensor,
         MatrixTensor,
         MXTensor,
+        NF4Tensor,
         NVFP4Tensor,
         PackedTensor,
         SupportsActivationScaling,
+        UintxTensor,
     )
 
 __all__ = [
@@ -125,6 +132,8 @@ __all__ = [
     "Float8Tensor",
     "Float8TensorLayout",
     "Float8WeightOnlyConfig",
+    "FloatxTensor",
+    "FloatxTensorLayout",
     "FqnToConfig",
     "Int4ChooseQParamsAlgorithm",
     "Int4PackingFormat",
@@ -154,6 +163,8 @@ __all__ = [
     "MXTensorLayout",
     "MappingType",
     "MatrixTensor",
+    "NF4Tensor",
+    "NF4TensorLayout",
     "NVFP4DynamicActivationNVFP4WeightConfig",
     "NVFP4Tensor",
     "NVFP4TensorLayout",
@@ -175,6 +186,8 @@ __all__ = [
     "SmoothQuantConfig",
     "SupportsActivationScaling",
     "TensorSpec",
+    "UintxTensor",
+    "UintxTensorLayout",
     "ZeroPointDomain",
     "attribute",
     "calibrate",
@@ -271,29 +284,36 @@ _HOMES = {
     "qconfig.errors": ("QconfigError",),
     "qconfig.layouts": (
         "Float8TensorLayout",
+        "FloatxTensorLayout",
         "Int4TensorLayout",
         "Int8TensorLayout",
         "IntxStaticActivationTensorLayout",
         "IntxUnpackedToInt8TensorLayout",
         "MXTensorLayout",
+        "NF4TensorLayout",
         "NVFP4TensorLayout",
+        "UintxTensorLayout",
     ),
     "qconfig.tensors": (
         "Float8Tensor",
+        "FloatxTensor",
         "Int4Tensor",
         "Int8Tensor",
         "IntxStaticActivationTensor",
         "IntxUnpackedToInt8Tensor",
         "MXTensor",
         "MatrixTensor",
+        "NF4Tensor",
         "NVFP4Tensor",
         "PackedTensor",
         "SupportsActivationScaling",
+        "UintxTensor",
     ),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 registry.on_first_use(catalog.load)
+on_first_need("dialects", catalog.load_dialects)
 after_torch.import_tensors_with_torch()
 
 

@@ -142,7 +142,7 @@ def plan(
         PlanError: rules and model do not fit together; all problems at once.
     """
     if isinstance(model, str | Path):
-        from qconfig.checkpoints.checkpoint import open_checkpoint
+        from qconfig.checkpoints.open import open_checkpoint
         from qconfig.checkpoints.quantize import plan_checkpoint
 
         return plan_checkpoint(

@@ -11,6 +11,11 @@ from qconfig.versioning import registry
 from qconfig.versioning.modules import import_modules, load_plugins
 
 
+def load_dialects() -> None:
+    """Import the modules that add a dialect of checkpoints."""
+    import_module("qconfig.dialects.torchao.checkpoints")
+
+
 def load() -> None:
     """Import every module that registers configs, layouts, values or steps.
 

@@ -23,7 +23,7 @@ def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> lis
     if not checkpoint.is_directory:
         return []
     directory = checkpoint.directory
-    ours = {CONFIG_FILE, INDEX_FILE, *checkpoint.shards}
+    ours = {CONFIG_FILE, INDEX_FILE, *checkpoint.shards, *checkpoint.consumed}
     files: list[Path] = []
     problems: list[QconfigError] = []
     for path in sorted(directory.rglob("*")):

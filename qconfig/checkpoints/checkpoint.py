@@ -1,39 +1,21 @@
-"""Open a checkpoint: headers, index and config, checked against each other; no data is read."""
+"""An opened checkpoint: what its files hold, before any tensor is read."""
 
-import os
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import attrs
-from attrs import frozen
+from attrs import field, frozen
 
-from qconfig.checkpoints.parts import surplus, with_tensors, wrong_ties
-from qconfig.checkpoints.record import METADATA_KEY, Record, inner_name, read_record
-from qconfig.codec import strict_json
-from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
-from qconfig.codec.layout_values import present_fields
-from qconfig.codec.regular_files import read_document
-from qconfig.codec.safetensors_header import Header, read_header
-from qconfig.codec.safetensors_reader import lazy_tensors
+from qconfig.checkpoints.origin import Origin
+from qconfig.codec.index_file import ShardIndex
+from qconfig.codec.regular_files import SourceFile
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import (
-    MOST_PROBLEMS,
-    CheckpointError,
-    ContainerError,
-    QconfigError,
-    StorageError,
-    raise_problems,
-)
-from qconfig.versioning import Layout
+from qconfig.versioning import Config, Layout
 
 CONFIG_FILE = "config.json"
 CONFIG_KEY = "quantization_config"
 INDEX_FILE = "model.safetensors.index.json"
 SINGLE_FILE = "model.safetensors"
-
-Reader = Callable[[Header], dict[str, LazyTensor]]
 
 
 @frozen
@@ -42,7 +24,7 @@ class Checkpoint:
 
     Args:
         directory: where its files lie.
-        shards: headers by file name.
+        shards: the files that hold tensors, by name; those of a new checkpoint follow them.
         plain: tensors that belong to no layout, by name.
         layouts: quantized tensors by FQN, in the version they were written in; their tensor
             fields are lazy.
@@ -53,10 +35,15 @@ class Checkpoint:
         notes: what is odd but harmless.
         is_directory: whether a directory was opened, and not one file of it.
         index: what the index says, where there is one.
+        dialect: in whose form the files were written.
+        origins: what each quantized tensor was, in another library's checkpoint.
+        config: the quantization config, where a dialect has read it already.
+        consumed: names of further files of the directory that are part of the checkpoint, so that
+            they are not carried along.
     """
 
     directory: Path
-    shards: dict[str, Header]
+    shards: Mapping[str, SourceFile]
     plain: dict[str, LazyTensor]
     layouts: dict[str, Layout]
     shard_of: dict[str, str]
@@ -66,6 +53,10 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
     is_directory: bool = True
     index: ShardIndex | None = None
+    dialect: str = "qconfig"
+    origins: dict[str, Origin] = field(factory=dict)
+    config: Config | None = None
+    consumed: frozenset[str] = frozenset()
 
     @property
     def quantization_config(self) -> Any:
@@ -76,189 +67,3 @@ class Checkpoint:
     def quant_method(self) -> Any:
         """The `quant_method` of the quantization config: who quantized the checkpoint, or None."""
         return (self.quantization_config or {}).get("quant_method")
-
-
-def open_checkpoint(
-    path: Path | str,
-    *,
-    strict: bool = False,
-    follow_symlinks: bool = False,
-    reader: Reader = lazy_tensors,
-) -> Checkpoint:
-    """Open a directory in Hugging Face shape, or one safetensors file.
-
-    Args:
-        path: the directory or file.
-        strict: treat stray safetensors files and tensors missing in the index as errors.
-        follow_symlinks: accept shards that are links to files elsewhere.
-        reader: gives the tensors of a file from its header.
-
-    Raises:
-        StorageError: nothing there, or not readable.
-        ContainerError, DocumentError: a file breaks its format.
-        CheckpointError: the files contradict each other; all contradictions at once.
-    """
-    path = Path(path)
-    try:
-        exists = path.exists()
-    except OSError as error:
-        raise StorageError(f"cannot open: {error.strerror}", file=path) from error
-    if not exists:
-        raise StorageError("no such file or directory", file=path)
-    directory = path if path.is_dir() else path.parent
-    names, index, stray = _shard_names(path, directory)
-    headers: dict[str, Header] = {}
-    problems: list[QconfigError] = []
-    for name in names:
-        try:
-            file = shard_path(directory, name, follow_symlinks=follow_symlinks)
-            headers[name] = read_header(file)
-        except QconfigError as error:
-            problems += error.problems
-            if len(problems) >= MOST_PROBLEMS:
-                break
-    raise_problems(problems, file=directory)
-    located, problems, notes = _locate(directory, headers, index.weight_map if index else None)
-    notes += [f"{name} is not in the index" for name in stray]
-    if strict:
-        problems += [CheckpointError(note, file=directory) for note in notes]
-    raise_problems(problems[:MOST_PROBLEMS], file=directory)
-    config = _read_config(directory) if path.is_dir() else None
-    checkpoint = _assemble(directory, headers, located, config, reader)
-    return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir(), index=index)
-
-
-def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | None, list[str]]:
-    if not path.is_dir():
-        if not path.name.endswith(SUFFIX):
-            raise ContainerError(
-                "not a checkpoint", file=path, expected=f"a directory, or a file named *{SUFFIX}"
-            )
-        return [path.name], None, []
-    present = sorted(p.name for p in directory.glob("*.safetensors"))
-    # Asked of the name alone: an index that is a FIFO or leads nowhere is not the same as none.
-    if os.path.lexists(directory / INDEX_FILE):
-        index = read_index(directory / INDEX_FILE)
-        named = set(index.weight_map.values())
-        return sorted(named), index, [n for n in present if n not in named]
-    if SINGLE_FILE in present:
-        return [SINGLE_FILE], None, [n for n in present if n != SINGLE_FILE]
-    if len(present) == 1:
-        return present, None, []
-    raise CheckpointError(
-        "no checkpoint here" if not present else "several files and no index",
-        file=directory,
-        found=present,
-        expected=f"{SINGLE_FILE}, or {INDEX_FILE} and the files that it names",
-    )
-
-
-def _locate(
-    directory: Path, headers: dict[str, Header], weight_map: dict[str, str] | None
-) -> tuple[dict[str, str], list[QconfigError], list[str]]:
-    """Find the shard of each tensor; collect contradictions between index and headers."""
-    located: dict[str, str] = {}
-    problems: list[QconfigError] = []
-    for shard, header in headers.items():
-        for name in header.tensors:
-            if name in located:
-                problems.append(
-                    CheckpointError(
-                        "the tensor lies in two shards",
-                        file=directory,
-                        fqn=name,
-                        found=f"{located[name]} and {shard}",
-                        expected="one shard",
-                    )
-                )
-            located[name] = shard
-    if weight_map is None:
-        return located, problems, []
-    problems += [
-        CheckpointError(
-            "the index names a shard that does not hold the tensor",
-            file=directory / INDEX_FILE,
-            fqn=name,
-            found=shard,
-            expected=located.get(name, "a shard that holds it"),
-        )
-        for name, shard in islice(_absent(headers, weight_map), MOST_PROBLEMS)
-    ]
-    notes = [
-        f"{s} holds {n}, which is not in the index"
-        for n, s in located.items()
-        if n not in weight_map
-    ]
-    return located, problems, notes
-
-
-def _absent(headers: dict[str, Header], weight_map: dict[str, str]) -> Iterator[tuple[str, str]]:
-    for name, shard in weight_map.items():
-        if name not in headers[shard].tensors:
-            yield name, shard
-
-
-def _assemble(
-    directory: Path,
-    headers: dict[str, Header],
-    located: dict[str, str],
-    config: dict[str, Any] | None,
-    reader: Reader,
-) -> Checkpoint:
-    tensors: dict[str, LazyTensor] = {}
-    specs: dict[str, Layout] = {}
-    ties: dict[str, str] = {}
-    metadata: dict[str, dict[str, str]] = {}
-    problems: list[QconfigError] = []
-    for shard, header in headers.items():
-        tensors |= reader(header)
-        metadata[shard] = {k: v for k, v in header.metadata.items() if k != METADATA_KEY}
-        text = header.metadata.get(METADATA_KEY)
-        record = read_record(text, file=header.path) if text is not None else Record()
-        problems += [
-            CheckpointError("two shards describe the tensor", file=directory, fqn=fqn)
-            for fqn in record.layouts.keys() & specs.keys()
-        ]
-        problems += [
-            CheckpointError("two shards describe the tie", file=directory, fqn=alias)
-            for alias in record.ties.keys() & ties.keys()
-        ]
-        specs |= record.layouts
-        ties |= record.ties
-    layouts: dict[str, Layout] = {}
-    for fqn, spec in specs.items():
-        try:
-            layouts[fqn] = with_tensors(fqn, spec, tensors)
-        except QconfigError as error:
-            problems += error.problems
-            if len(problems) >= MOST_PROBLEMS:
-                break
-    raise_problems(problems, file=directory)
-    shard_of = {
-        fqn: located[inner_name(fqn, present_fields(layout)[0])] for fqn, layout in layouts.items()
-    }
-    inner = {inner_name(fqn, f) for fqn, layout in layouts.items() for f in present_fields(layout)}
-    plain = {name: tensor for name, tensor in tensors.items() if name not in inner}
-    raise_problems(surplus(plain, layouts), file=directory)
-    shard_of |= {name: located[name] for name in plain}
-    raise_problems(wrong_ties(ties, plain, layouts, tensors), file=directory)
-    return Checkpoint(directory, headers, plain, layouts, shard_of, ties, config, metadata)
-
-
-def _read_config(directory: Path) -> dict[str, Any] | None:
-    file = directory / CONFIG_FILE
-    if not os.path.lexists(file):
-        return None
-    data = strict_json.loads(read_document(file), file=file)
-    if not isinstance(data, dict):
-        raise CheckpointError("not an object", file=file, found=data, expected="a JSON object")
-    quantization = data.get(CONFIG_KEY)
-    if quantization is not None and not isinstance(quantization, dict):
-        raise CheckpointError(
-            f"{CONFIG_KEY} is not an object",
-            file=file,
-            pointer=f"/{CONFIG_KEY}",
-            found=quantization,
-            expected="an object with quant_method, or null",
-        )
-    return data

@@ -25,7 +25,8 @@ def with_config(config_json: Mapping[str, Any] | None, config: Config | None) ->
 def is_foreign(checkpoint: Checkpoint) -> bool:
     """Return whether a checkpoint was quantized by somebody else, and holds no layout of ours."""
     is_quantized = checkpoint.quantization_config is not None
-    return is_quantized and not checkpoint.layouts and checkpoint.quant_method != QUANT_METHOD
+    is_read = checkpoint.layouts or checkpoint.config is not None
+    return is_quantized and not is_read and checkpoint.quant_method != QUANT_METHOD
 
 
 def stored_config(checkpoint: Checkpoint) -> Config | None:
@@ -36,8 +37,8 @@ def stored_config(checkpoint: Checkpoint) -> Config | None:
         DocumentError: our config is wrong.
     """
     data = checkpoint.quantization_config
-    if data is None:
-        return None
+    if data is None or checkpoint.config is not None:
+        return checkpoint.config
     file = checkpoint.directory / CONFIG_FILE
     if checkpoint.quant_method != QUANT_METHOD or set(data) != {"quant_method", "config"}:
         raise CheckpointError(

@@ -7,7 +7,9 @@ from typing import Any
 
 from attrs import asdict, field, frozen
 
-from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from qconfig.checkpoints.checkpoint import Checkpoint
+from qconfig.checkpoints.dialects import NATIVE
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.codec.dtypes import DType
 from qconfig.codec.layout_values import counted, layout_nbytes
 from qconfig.codec.tensor_values import nbytes
@@ -26,7 +28,9 @@ class TensorSummary:
         dtype: element type that it shows.
         layout: registered layout name, or None for a plain tensor.
         version: version it was written in.
-        current: newest version of that layout.
+        current_layout: layout name that it has when it is up to date.
+        current: version that it has then.
+        origin: what another library stored, or None.
         bytes: stored size, all inner tensors together.
     """
 
@@ -36,8 +40,10 @@ class TensorSummary:
     dtype: str
     layout: str | None
     version: int | None
+    current_layout: str | None
     current: int | None
     bytes: int
+    origin: str | None = None
 
     @property
     def bits_per_weight(self) -> float:
@@ -56,6 +62,7 @@ class Inspection:
     quantization_config: Any = field(repr=False)
     ties: dict[str, str] = field(repr=counted)
     notes: tuple[str, ...]
+    dialect: str = NATIVE
 
     @property
     def total_bytes(self) -> int:
@@ -77,13 +84,16 @@ class Inspection:
     @property
     def outdated(self) -> bool:
         """Whether a layout is older than its newest version."""
-        return any(t.version != t.current for t in self.tensors)
+        return self.dialect != NATIVE or any(
+            (t.layout, t.version) != (t.current_layout, t.current) for t in self.tensors
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for `--json`."""
         tensors = [asdict(t) | {"bits_per_weight": t.bits_per_weight} for t in self.tensors]
         return {
             "path": self.path,
+            "dialect": self.dialect,
             "shards": self.shards,
             "total_bytes": self.total_bytes,
             "bits_per_weight": self.bits_per_weight,
@@ -98,31 +108,43 @@ class Inspection:
         }
 
 
-def inspect_checkpoint(path: Path | str, *, follow_symlinks: bool = False) -> Inspection:
+def inspect_checkpoint(
+    path: Path | str, *, follow_symlinks: bool = False, dialect: str | None = None
+) -> Inspection:
     """Return what a checkpoint holds.
 
     Args:
-        path: a directory in Hugging Face shape, or one safetensors file.
+        path: a directory in Hugging Face shape, or one file.
         follow_symlinks: accept shards that are links to files elsewhere.
+        dialect: in whose form it is written, see `open_checkpoint`; None finds it out.
 
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer than this release.
     """
-    checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks)
+    checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks, dialect=dialect)
     tensors = [
         TensorSummary(
-            name, checkpoint.shard_of[name], t.shape, t.dtype.value, None, None, None, nbytes(t)
+            name,
+            checkpoint.shard_of[name],
+            t.shape,
+            t.dtype.value,
+            layout=None,
+            version=None,
+            current_layout=None,
+            current=None,
+            bytes=nbytes(t),
         )
         for name, t in checkpoint.plain.items()
     ]
     tensors += [_quantized(checkpoint, fqn, layout) for fqn, layout in checkpoint.layouts.items()]
     return Inspection(
         str(path),
-        {name: header.file_size for name, header in checkpoint.shards.items()},
+        {name: file.file_size for name, file in checkpoint.shards.items()},
         tuple(sorted(tensors, key=lambda t: t.fqn)),
         checkpoint.quantization_config,
         checkpoint.ties,
         checkpoint.notes,
+        checkpoint.dialect,
     )
 
 
@@ -139,6 +161,8 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
         DType.parse(current.dtype).value,
         entry.name,
         entry.version,
-        registry.get(entry.name).version,
+        registry.current(entry).name,
+        registry.current(entry).version,
         layout_nbytes(layout),
+        origin.type if (origin := checkpoint.origins.get(fqn)) is not None else None,
     )

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qconfig.checkpoints.checkpoint import Checkpoint, open_checkpoint
+from qconfig.checkpoints.checkpoint import Checkpoint
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.codec.layout_values import loaded
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors

@@ -8,9 +8,10 @@ from attrs import evolve
 
 from qconfig.builders.base import Target, builder_of
 from qconfig.calibration.calibration import Calibration
-from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint, open_checkpoint
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes

@@ -6,10 +6,14 @@ from typing import Any
 
 from attrs import field, frozen
 
-from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint, open_checkpoint
+from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
+from qconfig.checkpoints.dialects import NATIVE
+from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.origin import Origin
 from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.checkpoints.writer import Writer
 from qconfig.codec.layout_values import counted
 from qconfig.codec.tensor_values import nbytes
 from qconfig.errors import QconfigError, UsageError
@@ -18,17 +22,27 @@ from qconfig.versioning import Entry, Layout, Step, registry
 
 @frozen
 class TensorUpgrade:
-    """What happens to one quantized tensor."""
+    """What happens to one quantized tensor.
+
+    Args:
+        fqn: its name.
+        source: the layout version that it was read as.
+        target: the layout version that it becomes.
+        steps: the steps between, those included that reading took.
+        origin: what it was in the checkpoint of another library, or None.
+    """
 
     fqn: str
     source: Entry
     target: Entry
     steps: tuple[Step, ...]
+    origin: Origin | None = None
 
     @property
     def lossless(self) -> bool:
-        """Whether every step carries everything."""
-        return all(step.lossless for step in self.steps)
+        """Whether every step carries everything, and reading did."""
+        changes = self.origin.changes if self.origin is not None else ()
+        return not changes and all(step.lossless for step in self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
@@ -36,7 +50,9 @@ class TensorUpgrade:
             "fqn": self.fqn,
             "type": self.source.name,
             "from_version": self.source.version,
+            "to_type": self.target.name,
             "to_version": self.target.version,
+            "origin": None if self.origin is None else self.origin.to_dict(),
             "steps": [step.doc for step in self.steps],
             "drops": [step.drops for step in self.steps if step.drops is not None],
             "lossless": self.lossless,
@@ -54,6 +70,7 @@ class UpgradeReport:
         copied_bytes: bytes of tensors that are copied as they are.
         computed_bytes: bytes of tensors that a step has to compute.
         notes: what is odd about the checkpoint but harmless.
+        dialect: in whose form the checkpoint was written.
     """
 
     tensors: tuple[TensorUpgrade, ...] = field(repr=counted)
@@ -62,16 +79,20 @@ class UpgradeReport:
     copied_bytes: int
     computed_bytes: int
     notes: tuple[str, ...]
+    dialect: str = NATIVE
 
     @property
     def needed(self) -> bool:
-        """Whether anything is older than today's version."""
+        """Whether anything is older than today's version, or in another library's form."""
+        if self.dialect != NATIVE:
+            return True
         return self.config_before != self.config_after or any(t.steps for t in self.tensors)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
         return {
             "needed": self.needed,
+            "dialect": self.dialect,
             "config_before": self.config_before,
             "config_after": self.config_after,
             "copied_bytes": self.copied_bytes,
@@ -89,6 +110,8 @@ def upgrade_checkpoint(
     executor: Executor | None = None,
     progress: Progress | None = None,
     follow_symlinks: bool = False,
+    dialect: str | None = None,
+    writer: Writer | str | None = None,
 ) -> UpgradeReport:
     """Write `source` in today's layouts into the new directory `target`; `source` is not touched.
 
@@ -96,17 +119,26 @@ def upgrade_checkpoint(
     shapes may change. Where nothing is older than today's version, nothing is written.
 
     Args:
-        source: a directory in Hugging Face shape, or one safetensors file.
+        source: a directory in Hugging Face shape, or one file.
         target: the directory to make; None only for a dry run.
         dry_run: report only.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
+        dialect: in whose form `source` is written, such as `"torchao"`; None finds it out. Pickles
+            are read where `source` is such a file, or `dialect` says so (`"torchao-pickle"`).
+        writer: the release that wrote `source`, such as `"torchao==0.13"`, where its files leave
+            that open and it matters.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent.
     """
-    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
+    checkpoint = open_checkpoint(
+        source,
+        follow_symlinks=follow_symlinks,
+        dialect=dialect,
+        writer=Writer.parse(writer) if isinstance(writer, str) else writer,
+    )
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)
     shards = _shards(checkpoint, layouts)
@@ -158,8 +190,17 @@ def _report(
     tensors = []
     for fqn, layout in checkpoint.layouts.items():
         entry = registry.entry_of(type(layout))
-        steps = tuple(registry.path(entry))
-        tensors.append(TensorUpgrade(fqn, entry, registry.entry_of(type(layouts[fqn])), steps))
+        origin = checkpoint.origins.get(fqn)
+        before = origin.steps if origin is not None else ()
+        tensors.append(
+            TensorUpgrade(
+                fqn,
+                before[0].source if before else entry,
+                registry.entry_of(type(layouts[fqn])),
+                (*before, *registry.path(entry)),
+                origin,
+            )
+        )
     values = [t for contents in shards.values() for t in contents.tensors().values()]
     return UpgradeReport(
         tuple(tensors),
@@ -168,4 +209,5 @@ def _report(
         sum(nbytes(v) for v in values if v.source is not None),
         sum(nbytes(v) for v in values if v.source is None),
         checkpoint.notes,
+        checkpoint.dialect,
     )

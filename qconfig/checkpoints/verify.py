@@ -6,8 +6,9 @@ from typing import Any
 from attrs import frozen
 
 from qconfig.builders.base import Target, builder_of
-from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint, open_checkpoint
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
 from qconfig.checkpoints.config_json import is_foreign, stored_config
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.codec.layout_values import loaded
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan import make_plan

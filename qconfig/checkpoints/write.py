@@ -12,7 +12,7 @@ from qconfig.checkpoints.parts import surplus
 from qconfig.codec import strict_json
 from qconfig.codec.index_file import index_document
 from qconfig.codec.new_directory import copy_file, new_directory, write_file
-from qconfig.codec.safetensors_header import check_unchanged
+from qconfig.codec.regular_files import check_unchanged
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import QconfigError, raise_problems
@@ -59,8 +59,8 @@ def write_checkpoint(
         report = None if progress is None else _with_total(progress, size)
         _write_shards(work, shards, stored, home, executor=executor, report=report)
         if origin:
-            for header in origin.shards.values():
-                check_unchanged(header)
+            for source in origin.shards.values():
+                check_unchanged(source)
             for path in carried:
                 copy_file(path, work / path.relative_to(origin.directory))
         if list(shards) != [SINGLE_FILE]:

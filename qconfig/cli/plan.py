@@ -45,7 +45,7 @@ def command(
     classes are inferred from names, since a checkpoint does not hold them.
     """
     from qconfig.api import load_config
-    from qconfig.checkpoints.checkpoint import open_checkpoint
+    from qconfig.checkpoints.open import open_checkpoint
     from qconfig.checkpoints.quantize import plan_checkpoint
 
     checkpoint = open_checkpoint(model, follow_symlinks=follow_symlinks)

@@ -98,8 +98,8 @@ def _config(path: Path) -> Verdict:
 
 
 def _checkpoint(path: Path, *, follow_symlinks: bool) -> Verdict:
-    from qconfig.checkpoints.checkpoint import open_checkpoint
     from qconfig.checkpoints.config_json import is_foreign, stored_config
+    from qconfig.checkpoints.open import open_checkpoint
     from qconfig.versioning import registry
 
     checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks)

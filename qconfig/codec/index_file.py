@@ -36,8 +36,15 @@ class ShardIndex:
     extra: dict[str, Any] = field(factory=dict)
 
 
-def read_index(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> ShardIndex:
+def read_index(
+    path: Path | str, *, limits: Limits = DEFAULT_LIMITS, suffix: str = SUFFIX
+) -> ShardIndex:
     """Read and check an index file; the shards are not looked at.
+
+    Args:
+        path: the file.
+        limits: bounds on what it counts.
+        suffix: what the names of its shards end in.
 
     Raises:
         ContainerError: the file lacks its parts, or a tensor or shard has a name that is refused.
@@ -46,7 +53,7 @@ def read_index(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> ShardInd
     """
     document = loads(read_document(path, limits=limits), file=path, limits=limits)
     try:
-        return _index(document, limits)
+        return _index(document, limits, suffix)
     except ContainerError as error:
         error.at(file=path)
         raise
@@ -67,23 +74,29 @@ def index_document(weight_map: Mapping[str, str], total_size: int) -> dict[str, 
     return {"metadata": {"total_size": total_size}, "weight_map": dict(sorted(weight_map.items()))}
 
 
-def check_shard_name(name: object) -> None:
+def check_shard_name(name: object, suffix: str = SUFFIX) -> None:
     """Refuse a shard name that is not a plain file name on every system.
+
+    Args:
+        name: the name.
+        suffix: what it ends in.
 
     Raises:
         ContainerError: the name has a directory or drive, or would change when it is created.
     """
-    problem = _name_problem(name) if isinstance(name, str) else "is no string"
+    problem = _name_problem(name, suffix) if isinstance(name, str) else "is no string"
     if problem:
         raise ContainerError(
             f"a shard's name {problem}",
             found=name,
-            expected=f"a plain file name that ends in {SUFFIX}",
+            expected=f"a plain file name that ends in {suffix}",
             hint="shards lie beside their index; do not trust a checkpoint that says otherwise",
         )
 
 
-def shard_path(directory: Path | str, name: str, *, follow_symlinks: bool = False) -> Path:
+def shard_path(
+    directory: Path | str, name: str, *, follow_symlinks: bool = False, suffix: str = SUFFIX
+) -> Path:
     """Return the path of a shard after looking at what lies there; it is not opened.
 
     Args:
@@ -91,12 +104,13 @@ def shard_path(directory: Path | str, name: str, *, follow_symlinks: bool = Fals
         name: the shard's name in the index.
         follow_symlinks: also allow a symbolic link that leaves the directory. One into the `blobs`
             of the same Hugging Face cache entry is always allowed.
+        suffix: what the names of shards end in.
 
     Raises:
         ContainerError: the name is refused, or names no regular file, or leaves the directory.
         StorageError: the file system refused.
     """
-    check_shard_name(name)
+    check_shard_name(name, suffix)
     path = Path(directory) / name
     try:
         mode = path.lstat().st_mode
@@ -118,7 +132,7 @@ def shard_path(directory: Path | str, name: str, *, follow_symlinks: bool = Fals
     return path
 
 
-def _index(document: Any, limits: Limits) -> ShardIndex:
+def _index(document: Any, limits: Limits, suffix: str) -> ShardIndex:
     if not isinstance(document, dict):
         raise ContainerError("the index is not an object", found=document)
     metadata = document.pop("metadata", {})
@@ -145,7 +159,7 @@ def _index(document: Any, limits: Limits) -> ShardIndex:
         if isinstance(shard, str) and shard in checked:
             continue
         try:
-            check_shard_name(shard)
+            check_shard_name(shard, suffix)
         except ContainerError as error:
             error.at(fqn=name, pointer_prefix=json_pointer("weight_map", name))
             raise
@@ -154,7 +168,7 @@ def _index(document: Any, limits: Limits) -> ShardIndex:
     return ShardIndex(metadata, weight_map, document)
 
 
-def _name_problem(name: str) -> str | None:
+def _name_problem(name: str, suffix: str) -> str | None:
     if len(name.encode("utf-8", "surrogatepass")) > _NAME_BYTES:
         return f"is longer than {_NAME_BYTES} bytes"
     if not name.isprintable():
@@ -164,8 +178,8 @@ def _name_problem(name: str) -> str | None:
             return f"has {character!r}, which ends {meaning} on some system"
     if name != name.rstrip(". "):
         return "ends in a dot or a space, which some systems drop"
-    if not name.endswith(SUFFIX):
-        return f"does not end in {SUFFIX}"
+    if not name.endswith(suffix):
+        return f"does not end in {suffix}"
     return None
 
 

@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from attrs import frozen
 
@@ -77,6 +78,38 @@ class OpenFile:
         with memoryview(buffer) as view:
             self.read_into(view, offset)
         return buffer
+
+
+class SourceFile(Protocol):
+    """A file that was opened, understood and closed again, to be read from later."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def file_size(self) -> int:
+        """Its bytes."""
+
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        """Inode and time of the last change, in ns, when it was opened."""
+
+
+def check_unchanged(source: SourceFile) -> None:
+    """Check that the file is the one that was opened, and as it was.
+
+    Raises:
+        ContainerError: somebody wrote to it, or put another in its place.
+        StorageError: it is missing.
+    """
+    with open_regular(source.path) as file:
+        if (file.size, file.stamp) != (source.file_size, source.stamp):
+            raise ContainerError(
+                "the file has changed since its header was read",
+                file=source.path,
+                hint="run again when nobody writes to the checkpoint",
+            )
 
 
 def kind_of(mode: int) -> str:

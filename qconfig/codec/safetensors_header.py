@@ -80,22 +80,6 @@ def read_header(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Header:
         return evolve(header, stamp=file.stamp)
 
 
-def check_unchanged(header: Header) -> None:
-    """Check that the file is the one whose header was read, and as it was.
-
-    Raises:
-        ContainerError: somebody wrote to it, or put another in its place.
-        StorageError: it is missing.
-    """
-    with open_regular(header.path) as file:
-        if (file.size, file.stamp) != (header.file_size, header.stamp):
-            raise ContainerError(
-                "the file has changed since its header was read",
-                file=header.path,
-                hint="run again when nobody writes to the checkpoint",
-            )
-
-
 def parse_header(
     buffer: bytes, *, file_size: int, path: Path | str, limits: Limits = DEFAULT_LIMITS
 ) -> Header:

@@ -1,10 +1,26 @@
 """Filling a registry by import: every module of a package, every installed plug-in of a group."""
 
+from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 
 from qconfig.errors import QconfigError, RegistrationError
+
+
+_loaders: dict[str, Callable[[], None]] = {}
+
+
+def on_first_need(what: str, loader: Callable[[], None]) -> None:
+    """Have `loader` called once, when `load_what_is_needed` is first asked for `what`."""
+    _loaders[what] = loader
+
+
+def load_what_is_needed(what: str) -> None:
+    """Call the loader of `what`, unless it was called before or there is none."""
+    loader = _loaders.pop(what, None)
+    if loader is not None:
+        loader()
 
 
 def import_modules(package: str) -> None:

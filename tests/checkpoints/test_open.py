@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from qconfig import inspect_checkpoint
-from qconfig.checkpoints.checkpoint import open_checkpoint
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.errors import (
     CheckpointError,
     ContainerError,

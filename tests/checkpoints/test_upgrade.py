@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import qconfig.codec.safetensors_writer as writer_module
 from qconfig import inspect_checkpoint, upgrade_checkpoint
-from qconfig.checkpoints.checkpoint import open_checkpoint
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.errors import MigrationError, StorageError, UsageError
 from tests.checkpoints.builders import checkpoint_of, current_layout, v1_layout
 

@@ -29,7 +29,8 @@ ROOMS = (
     "cli",
 )
 # Two folders stand beside the list. Steps are reached through the registry, which the catalog
-# fills; schemas are files, read by the outermost rooms.
+# fills, but a dialect says which retired class a foreign form is; schemas are files, read by the
+# outermost rooms.
 BESIDE = {
     "migrations": {"errors", "versioning", "codec", "configs", "layouts", "rules"},
     "schemas": {"errors", "versioning"},
@@ -80,7 +81,7 @@ def _may_import(own: str, other: str) -> bool:
     if own in BESIDE:
         return other in BESIDE[own]
     if other == "migrations":
-        return own == FACADE
+        return own in (FACADE, "dialects")
     if other == "schemas":
         return ROOMS.index(own) >= ROOMS.index(FACADE)
     return ROOMS.index(other) < ROOMS.index(own)

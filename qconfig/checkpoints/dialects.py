@@ -1,0 +1,146 @@
+"""The closed table of dialects: other libraries' forms of checkpoints that `open_checkpoint` reads.
+
+A dialect adds itself when its module is imported; the catalog says which modules those are. What
+it gives is an ordinary `Checkpoint`, so that every verb works on it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from attrs import field, frozen
+
+from qconfig.checkpoints.checkpoint import Checkpoint
+from qconfig.checkpoints.writer import Writer
+from qconfig.codec.safetensors_header import Header
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.errors import RegistrationError, UsageError, nearest
+from qconfig.versioning.modules import load_what_is_needed
+
+NATIVE = "qconfig"
+"""The name of our own form."""
+
+
+@frozen
+class Found:
+    """Opened safetensors files whose tensors nobody has interpreted yet.
+
+    Args:
+        directory: where the files lie.
+        headers: headers by file name.
+        located: file name of each stored tensor.
+        tensors: all stored tensors by name.
+        config_json: the whole of config.json, or None.
+    """
+
+    directory: Path
+    headers: dict[str, Header]
+    located: dict[str, str]
+    tensors: dict[str, LazyTensor] = field(repr=False)
+    config_json: dict[str, Any] | None
+
+
+@runtime_checkable
+class SafetensorsDialect(Protocol):
+    """Safetensors files whose metadata or config.json another library wrote."""
+
+    name: str
+    library: str
+
+    def recognises(
+        self, headers: Mapping[str, Header], config_json: Mapping[str, Any] | None
+    ) -> bool:
+        """Return whether the files are of this dialect; never raises."""
+
+    def assemble(self, found: Found, writer: Writer | None) -> Checkpoint:
+        """Return the checkpoint that the files are.
+
+        Raises:
+            QconfigError: the files contradict each other, or hold what cannot be read.
+        """
+
+
+@runtime_checkable
+class FileDialect(Protocol):
+    """Files that are no safetensors files. They are opened only when asked for.
+
+    Attributes:
+        suffixes: what the name of such a file ends in: naming one of them is asking for it.
+    """
+
+    name: str
+    library: str
+    suffixes: tuple[str, ...]
+
+    def open(
+        self, path: Path, writer: Writer | None, *, follow_symlinks: bool = False
+    ) -> Checkpoint:
+        """Open a file, or a directory of them.
+
+        Raises:
+            QconfigError: the files are damaged or hostile, or hold what cannot be read.
+        """
+
+
+AnyDialect = SafetensorsDialect | FileDialect
+
+
+class _Dialects:
+    """The table, filled on first use by what the catalog says."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, AnyDialect] = {}
+
+    def add(self, dialect: AnyDialect) -> None:
+        """Add a dialect.
+
+        Raises:
+            RegistrationError: the name is taken.
+        """
+        if dialect.name in self._known or dialect.name == NATIVE:
+            raise RegistrationError("two dialects of one name", found=dialect.name)
+        self._known[dialect.name] = dialect
+
+    def all(self) -> list[AnyDialect]:
+        """Return all dialects, in the order in which they are tried."""
+        load_what_is_needed("dialects")
+        return list(self._known.values())
+
+    def get(self, name: str) -> AnyDialect | None:
+        """Return the dialect of a name; None for our own form.
+
+        Raises:
+            UsageError: there is no such dialect.
+        """
+        known = {dialect.name: dialect for dialect in self.all()}
+        if name == NATIVE:
+            return None
+        if name not in known:
+            names = [NATIVE, *known]
+            raise UsageError(
+                "unknown dialect",
+                found=name,
+                expected="one of " + ", ".join(names),
+                hint=nearest(name, names),
+            )
+        return known[name]
+
+
+dialects = _Dialects()
+
+
+def check_writer(dialect: AnyDialect | None, writer: Writer | None) -> None:
+    """Refuse a writer that does not write the dialect.
+
+    Raises:
+        UsageError: it is of another library.
+    """
+    if writer is None or (dialect is not None and dialect.library == writer.library):
+        return
+    raise UsageError(
+        "the checkpoint is not of that writer's library",
+        found=str(writer),
+        expected=f"no writer, for {NATIVE} says its versions itself"
+        if dialect is None
+        else f"a release of {dialect.library}",
+    )
