@@ -21,7 +21,6 @@ from qconfig.versioning import (
     registry,
     tensor,
 )
-from qconfig.versioning.modules import on_first_need
 
 if TYPE_CHECKING:
     from qconfig.api import (
@@ -312,8 +311,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-registry.on_first_use(catalog.load)
-on_first_need("dialects", catalog.load_dialects)
+catalog.prepare()
 after_torch.import_tensors_with_torch()
 
 

@@ -8,7 +8,13 @@ when the first is asked for. Only what is installed is loaded; no name from a do
 from importlib import import_module
 
 from qconfig.versioning import registry
-from qconfig.versioning.modules import import_modules, load_plugins
+from qconfig.versioning.modules import import_modules, load_plugins, on_first_need
+
+
+def prepare() -> None:
+    """Have the registry and the table of dialects filled when they are first asked."""
+    registry.on_first_use(load)
+    on_first_need("dialects", load_dialects)
 
 
 def load_dialects() -> None:
