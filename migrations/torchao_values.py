@@ -28,6 +28,13 @@ class PackingFormatV1(StrEnum):
     UNPACKED_TO_INT8 = "UNPACKED_TO_INT8"
 
 
+class NVFP4MMConfigV1(StrEnum):
+    """What NVFP4InferenceConfig of torchao 0.12 to 0.14 quantized besides weights."""
+
+    DYNAMIC = "DYNAMIC"
+    WEIGHT_ONLY = "WEIGHT_ONLY"
+
+
 class TargetV1(StrEnum):
     """For which kernels PackedLinearInt8DynamicActivationIntxWeightLayout packed."""
 
@@ -81,6 +88,24 @@ class Int4CPULayout:
 @frozen
 class Int4XPULayout:
     """Codes as torch's int4 product on Intel GPUs reads them."""
+
+
+@register_value("Int8DynamicActInt4WeightCPULayout")
+@frozen
+class Int8DynamicActInt4WeightCPULayout:
+    """Unsigned int4 codes as torchao's product with int8 activations on CPUs reads them."""
+
+
+@register_value("MarlinQQQLayout")
+@frozen
+class MarlinQQQLayout:
+    """Codes as the Marlin QQQ kernel reads them."""
+
+
+@register_value("CutlassInt4PackedLayout")
+@frozen
+class CutlassInt4PackedLayout:
+    """Codes two a byte, as CUTLASS reads them."""
 
 
 @register_value("PackedLinearInt8DynamicActivationIntxWeightLayout")

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from qconfig.codec.dtypes import DType
 from qconfig.configs.activation_scaling import AWQ_STEPS
-from qconfig.configs.choices import MappingType, QATStep, ZeroPointDomain
+from qconfig.configs.choices import Int4PackingFormat, MappingType, QATStep, ZeroPointDomain
 from qconfig.configs.float8 import FLOAT8, FLOAT8_PAIRS
 from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.configs.intx import INTX, SCALES
 from qconfig.configs.mx import MX_ELEMENTS
+from qconfig.migrations.torchao_values import PackingFormatV1
 from qconfig.versioning import Entry
 
 Draw = Callable[[Any], Any]
@@ -150,7 +151,20 @@ def _mx(draw: Draw, _: Entry, values: Values) -> None:
     values["activation_dtype"] = values["weight_dtype"] = kind
 
 
+def _float8_int4(draw: Draw, entry: Entry, values: Values) -> None:
+    formats = PackingFormatV1 if entry.version == 1 else Int4PackingFormat
+    served = st.sampled_from([formats.PLAIN, formats.PRESHUFFLED])
+    _redraw(draw, values, packing_format=served, int4_packing_format=served)
+
+
+def _int8_int4(draw: Draw, _: Entry, values: Values) -> None:
+    scales = st.sampled_from([None, *SCALES])
+    _redraw(draw, values, act_mapping_type=_TWO_MAPPINGS, weight_scale_dtype=scales)
+    values.pop("layout", None)  # those that no later version can say are tested by themselves
+
+
 def _nvfp4(draw: Draw, _: Entry, values: Values) -> None:
+    values.pop("mm_config", None)  # each class takes one of the two
     if values.get("step") is not None:
         values["use_dynamic_per_tensor_scale"] = False
 
@@ -199,11 +213,13 @@ def _names(entry: Entry) -> set[str]:
 CONFIG_REPAIRS = {
     "AWQConfig": _awq,
     "Float8DynamicActivationFloat8WeightConfig": _float8,
+    "Float8DynamicActivationInt4WeightConfig": _float8_int4,
     "Float8FakeQuantizeConfig": _fake_float8,
     "Float8StaticActivationFloat8WeightConfig": _float8,
     "Float8WeightOnlyConfig": _float8,
     "Int4WeightFakeQuantizeConfig": _fake_int4,
     "Int4WeightOnlyConfig": _int4,
+    "Int8DynamicActivationInt4WeightConfig": _int8_int4,
     "Int8DynamicActivationInt8WeightConfig": _int8_dynamic,
     "Int8DynamicActivationIntxWeightConfig": _intx,
     "Int8StaticActivationInt8WeightConfig": _int8,
@@ -212,6 +228,7 @@ CONFIG_REPAIRS = {
     "IntxWeightOnlyConfig": _intx,
     "MXDynamicActivationMXWeightConfig": _mx,
     "NVFP4DynamicActivationNVFP4WeightConfig": _nvfp4,
+    "NVFP4WeightOnlyConfig": _nvfp4,
     "QATConfig": _qat,
     "SmoothQuantConfig": _smooth,
 }

@@ -3,13 +3,18 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from qconfig.builders.base import Target, register_builder
 from qconfig.builders.weights import LINEAR, served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
 from qconfig.configs.choices import Int4ChooseQParamsAlgorithm, Int4PackingFormat
 from qconfig.configs.granularity import PerGroup
-from qconfig.configs.int4 import Int4WeightOnlyConfig
+from qconfig.configs.int4 import (
+    Float8DynamicActivationInt4WeightConfig,
+    Int4WeightOnlyConfig,
+)
 from qconfig.errors import FieldError
 from qconfig.layouts.blocks import check_qparams, scale_shape
 from qconfig.layouts.int4 import Int4TensorLayout
@@ -87,12 +92,61 @@ class Int4WeightOnlyBuilder:
         return _tensor(weight, block, quantize_with(weight, scale, zero_point), scale, zero_point)
 
 
-def _checked_block(config: Int4WeightOnlyConfig, weight: "torch.Tensor") -> tuple[int, ...]:
+_GROUP = 128
+"""Size of the groups of weights that meet float8 activations."""
+
+
+@register_builder(Float8DynamicActivationInt4WeightConfig)
+class Float8DynamicActivationInt4WeightBuilder:
+    """Quantizes weights of Linear, and matrices of experts stacked in rank 3, symmetrically."""
+
+    def refusal(
+        self, config: Float8DynamicActivationInt4WeightConfig, target: Target
+    ) -> str | None:
+        """Return why this parameter cannot become an Int4Tensor, or None; see `weight_refusal`."""
+        return weight_refusal(target, "int4", modules=LINEAR)
+
+    def layout(
+        self, config: Float8DynamicActivationInt4WeightConfig, target: Target
+    ) -> Int4TensorLayout:
+        """Return the layout that `build` would give; see `Int4WeightOnlyBuilder.layout`."""
+        scheme = Int4WeightOnlyConfig(_group(target.shape), True, config.int4_packing_format)
+        layout = Int4WeightOnlyBuilder().layout(scheme, target)
+        return evolve(layout, activation_dtype=DType.FLOAT8_E4M3FN)
+
+    def build(
+        self, config: Float8DynamicActivationInt4WeightConfig, weight: "torch.Tensor"
+    ) -> "torch.Tensor":
+        """Return the weight as an Int4Tensor whose `linear` quantizes activations to float8.
+
+        Args:
+            config: the packing format.
+            weight: (N, K) or (B, N, K), float16, bfloat16, float32 or float64.
+
+        Raises:
+            BuildError: another type or rank, or values that are not finite.
+            FieldError: another packing format, an odd K, or a K above 128 that 128 does not divide.
+        """
+        from qconfig.tensors.int4_quantize import quantize_symmetric
+
+        block = _checked_block(config, weight)
+        fields = quantize_symmetric(weight, block[-1])
+        return _tensor(weight, block, *fields, activation_dtype=DType.FLOAT8_E4M3FN)
+
+
+def _group(shape: tuple[int, ...]) -> int:
+    return min(_GROUP, shape[-1]) or _GROUP
+
+
+_Int4Config = Int4WeightOnlyConfig | Float8DynamicActivationInt4WeightConfig
+
+
+def _checked_block(config: _Int4Config, weight: "torch.Tensor") -> tuple[int, ...]:
     target = served_target(weight, "int4", partial(weight_refusal, what="int4", modules=LINEAR))
     return _block(config, target.shape)
 
 
-def _block(config: Int4WeightOnlyConfig, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _block(config: _Int4Config, shape: tuple[int, ...]) -> tuple[int, ...]:
     if config.int4_packing_format is not Int4PackingFormat.PLAIN:
         raise FieldError(
             "only the packing format PLAIN is built",
@@ -110,7 +164,8 @@ def _block(config: Int4WeightOnlyConfig, shape: tuple[int, ...]) -> tuple[int, .
             expected="an even K",
             hint="skip this parameter",
         )
-    return PerGroup(config.group_size).block_of(shape)
+    is_weight_only = isinstance(config, Int4WeightOnlyConfig)
+    return PerGroup(config.group_size if is_weight_only else _group(shape)).block_of(shape)
 
 
 def _tensor(
@@ -119,10 +174,17 @@ def _tensor(
     qdata: "torch.Tensor",
     scale: "torch.Tensor",
     zero_point: "torch.Tensor",
+    *,
+    activation_dtype: DType = DType.BFLOAT16,
 ) -> "torch.Tensor":
     from qconfig.tensors.int4 import Int4Tensor
 
     swapped = (t.transpose(-1, -2).contiguous() for t in (scale, zero_point))
     return Int4Tensor.from_fields(
-        qdata, *swapped, block, tuple(weight.shape), DType.parse(weight.dtype)
+        qdata,
+        *swapped,
+        block,
+        tuple(weight.shape),
+        DType.parse(weight.dtype),
+        activation_dtype=activation_dtype,
     )

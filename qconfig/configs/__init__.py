@@ -39,12 +39,16 @@ from qconfig.configs.granularity import (
     PerToken,
 )
 from qconfig.configs.int4 import (
+    Float8DynamicActivationInt4WeightConfig,
     Int4WeightOnlyConfig,
 )
 from qconfig.configs.int8 import (
     Int8DynamicActivationInt8WeightConfig,
     Int8StaticActivationInt8WeightConfig,
     Int8WeightOnlyConfig,
+)
+from qconfig.configs.int8_int4 import (
+    Int8DynamicActivationInt4WeightConfig,
 )
 from qconfig.configs.intx import (
     Int8DynamicActivationIntxWeightConfig,
@@ -69,6 +73,7 @@ __all__ = [
     "AWQConfig",
     "AnyGranularity",
     "Float8DynamicActivationFloat8WeightConfig",
+    "Float8DynamicActivationInt4WeightConfig",
     "Float8FakeQuantizeConfig",
     "Float8MMConfig",
     "Float8PackingFormat",
@@ -80,6 +85,7 @@ __all__ = [
     "Int4PackingFormat",
     "Int4WeightFakeQuantizeConfig",
     "Int4WeightOnlyConfig",
+    "Int8DynamicActivationInt4WeightConfig",
     "Int8DynamicActivationInt8WeightConfig",
     "Int8DynamicActivationIntxWeightConfig",
     "Int8StaticActivationInt8WeightConfig",

@@ -46,3 +46,24 @@ class Int4WeightOnlyConfig(Config):
     def __attrs_post_init__(self) -> None:
         """Check the size of a tile. Raises FieldError."""
         check_supported(self.int4_tile_packed_ntile, "int4_tile_packed_ntile", (8, 16))
+
+
+@register_config("Float8DynamicActivationInt4WeightConfig", 2)
+@frozen
+class Float8DynamicActivationInt4WeightConfig(Config):
+    """Int4 weights in groups of 128, and activations that are quantized to float8 row by row.
+
+    Served are linear weights whose K is divided by 128 or below it, in the packing format PLAIN.
+    torchao's default is PRESHUFFLED, which only its CUDA kernel reads.
+    """
+
+    int4_packing_format: Int4PackingFormat = attribute(
+        "How torchao lays out the codes: PLAIN or PRESHUFFLED.",
+        default=Int4PackingFormat.PLAIN,
+        converter=choice_of(Int4PackingFormat),
+    )
+
+    def __attrs_post_init__(self) -> None:
+        """Check the format. Raises FieldError."""
+        served = (Int4PackingFormat.PLAIN, Int4PackingFormat.PRESHUFFLED)
+        check_supported(self.int4_packing_format, "int4_packing_format", served)

@@ -10,7 +10,7 @@ from qconfig.versioning import Config, attribute, register_config
 _PER_TENSOR = "Whether a scale of the whole tensor is found beside those of the blocks."
 
 
-@register_config("NVFP4WeightOnlyConfig", 1)
+@register_config("NVFP4WeightOnlyConfig", 3)
 @frozen
 class NVFP4WeightOnlyConfig(Config):
     """E2M1 weights with a float8_e4m3fn scale for every 16; activations stay as they are.
@@ -21,7 +21,7 @@ class NVFP4WeightOnlyConfig(Config):
     use_dynamic_per_tensor_scale: bool = attribute(_PER_TENSOR, default=True)
 
 
-@register_config("NVFP4DynamicActivationNVFP4WeightConfig", 2)
+@register_config("NVFP4DynamicActivationNVFP4WeightConfig", 4)
 @frozen
 class NVFP4DynamicActivationNVFP4WeightConfig(Config):
     """E2M1 weights and activations with a float8_e4m3fn scale for every 16.

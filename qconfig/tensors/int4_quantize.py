@@ -59,6 +59,35 @@ def quantize_tinygemm(
     return qdata, scale, zero_point
 
 
+def quantize_symmetric(
+    weight: torch.Tensor, group_size: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return packed codes, scales and zero points for products with float8 activations.
+
+    `scale = max(max|w|, 1e-6) / 8` and `q = clamp(round(w / scale), -8, 7)`, in float32; zero
+    points are 0. This is `int4_row_quantize` of MSLK, which torchao's Int4Tensor calls then.
+
+    Args:
+        weight: as in `quantize_tinygemm`.
+        group_size: elements of a row that share a scale.
+
+    Returns:
+        As `quantize_tinygemm`.
+
+    Raises:
+        BuildError: the weight holds NaN or infinity.
+    """
+    qdata, scale, zero_point = empty_results(weight, group_size)
+    for slab in slabs(weight, group_size, qdata, scale, zero_point):
+        values = slab.load()
+        low, high = values.amin(-1, keepdim=True), values.amax(-1, keepdim=True)
+        factor = torch.maximum(-low, high).clamp_(min=_LEAST_RANGE).div_(_MIDDLE)
+        codes = values.div_(factor).round_().add_(_MIDDLE).clamp_(0, _HIGHEST)
+        slab.store(codes, factor, torch.zeros_like(factor))
+    check_finite_results(weight, scale, zero_point)
+    return qdata, scale, zero_point
+
+
 def quantize_with(
     weight: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
 ) -> torch.Tensor:

@@ -28,6 +28,7 @@ from qconfig.configs.float8 import (
     Float8WeightOnlyConfig,
 )
 from qconfig.configs.int4 import Int4WeightOnlyConfig
+from qconfig.configs.int8_int4 import Int8DynamicActivationInt4WeightConfig
 from qconfig.configs.intx import (
     Int8DynamicActivationIntxWeightConfig,
     Int8StaticActivationIntxWeightConfig,
@@ -74,6 +75,9 @@ INTX = [
     ),
 ]
 INT4 = [
+    Int8DynamicActivationInt4WeightConfig(
+        64, MappingType.ASYMMETRIC, MappingType.SYMMETRIC, DType.FLOAT32
+    ),
     Int4WeightOnlyConfig(32),
     Int4WeightOnlyConfig(64, int4_choose_qparams_algorithm=Int4ChooseQParamsAlgorithm.HQQ),
 ]
