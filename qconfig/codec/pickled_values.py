@@ -42,6 +42,7 @@ class PickledTensor:
         offset: where the tensor starts in its storage, in elements.
         strides: elements from one index to the next, one per dimension.
         is_parameter: whether it was an nn.Parameter.
+        attributes: Python attributes that somebody set on it, by name; rarely any.
     """
 
     value: LazyTensor
@@ -49,6 +50,7 @@ class PickledTensor:
     offset: int
     strides: tuple[int, ...]
     is_parameter: bool = False
+    attributes: Mapping[str, Any] = field(factory=dict)
 
 
 @frozen
