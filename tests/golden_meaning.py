@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from qconfig.codec import strict_json
+from tests import golden_bits
 
 RENAMED = {
     "int_data": "qdata",
@@ -13,6 +14,10 @@ RENAMED = {
     "packed_weight": "qdata",
     "scale_e8m0": "scale",
     "scale_e4m3": "scale",
+    "int4_shard": "qdata",
+    "int2_shard": "qdata",
+    "int1_shard": "qdata",
+    "packed_floatx_data": "qdata",
 }
 
 
@@ -27,6 +32,10 @@ def today(case: Path, name: str, tensor: torch.Tensor) -> torch.Tensor:
     document = strict_json.loads(case.read_bytes())
     kind, version = document["type"], document["version"]
     flat = tensor.flatten()
+    if golden_bits.shard_width(name):
+        return golden_bits.shard_codes(document, name, tensor)
+    if name == "packed_floatx_data":
+        return golden_bits.tensor_core_codes(document, tensor)
     if kind == "MXTensorLayout" and name == "scale_e8m0":
         return flat.view(torch.uint8).view(torch.float8_e8m0fnu)
     first_is_high = (kind == "NVFP4TensorLayout" and version <= 2) or (
@@ -37,6 +46,13 @@ def today(case: Path, name: str, tensor: torch.Tensor) -> torch.Tensor:
     if name in ("data", "qdata") and document.get("pack_fp6") and "fp6" in _element(document):
         return torch.tensor([c for g in flat.view(-1, 3).tolist() for c in _four_codes(*g)])
     return flat
+
+
+def part_of(case: Path, name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """Return what a retired field holds of a current inner tensor: of codes, a shard some bits."""
+    if not golden_bits.shard_width(name):
+        return tensor
+    return golden_bits.shard_part(strict_json.loads(case.read_bytes()), name, tensor)
 
 
 def _element(document: dict) -> str:

@@ -14,7 +14,7 @@ from qconfig.codec.tensor_values import TensorSpec, TensorValue
 from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
-from tests import fp4_repairs
+from tests import fp4_repairs, uintx_repairs
 from tests.config_repairs import CONFIG_REPAIRS
 
 Draw = Callable[[Any], Any]
@@ -256,12 +256,15 @@ REPAIRS: dict[str, Repair] = {
     "CalibrationConfig": _keep_to_last_axis,
     "CalibrationRecord": _record_a_calibration,
     "Float8TensorLayout": _tile_float8,
+    "FloatxTensorLayout": uintx_repairs.tile_floatx,
     "FqnToConfig": _name_configs,
     "Int4TensorLayout": _tile_int4,
     "Int8TensorLayout": _tile_int8,
     "IntxStaticActivationTensorLayout": _tile_intx_static,
     "IntxUnpackedToInt8TensorLayout": _tile_intx,
     "MXTensorLayout": fp4_repairs.tile_mx,
+    "NF4TensorLayout": uintx_repairs.tile_nf4,
     "NVFP4TensorLayout": fp4_repairs.tile_nvfp4,
     "QuantizeTensorToFloat8Kwargs": _fit_float8,
+    "UintxTensorLayout": uintx_repairs.tile_uintx,
 }

@@ -8,7 +8,7 @@ import torch
 from qconfig.layouts.floatx import FloatxTensorLayout
 from qconfig.tensors.geometry import Follows
 from qconfig.tensors.matrix import MatrixTensor
-from qconfig.tensors.small_floats import SmallFloat, decoded
+from qconfig.tensors.small_floats import SmallFloat
 from qconfig.tensors.value_checks import check_code_range, check_scale_values
 
 
@@ -39,7 +39,10 @@ class FloatxTensor(MatrixTensor):
         Args:
             dtype: floating-point type of the result; by default the one this tensor shows.
         """
-        values = decoded(self.qdata, SmallFloat(self.ebits, self.mbits), torch.float32)
+        kind = SmallFloat(self.ebits, self.mbits)
+        table = torch.tensor(kind.values, device=self.qdata.device)
+        codes = self.qdata & (2 * kind.sign - 1)
+        values = table.index_select(0, codes.to(torch.int32).reshape(-1)).view(codes.shape)
         return (values * self.scale.to(torch.float32)).to(dtype or self.shown_dtype)
 
     @classmethod

@@ -58,6 +58,14 @@ class NF4Tensor(MatrixTensor):
         values = pairs.index_select(0, codes.to(torch.int32)).view(-1, self.block_size)
         return (values * scales).to(dtype or self.shown_dtype).view(self.logical_shape)
 
+    def linear(self, activation: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """Return `activation @ self.T + bias`; see `MatrixTensor.linear`.
+
+        As in torchao the product is rounded before the bias is added.
+        """
+        result = super().linear(activation, None)
+        return result if bias is None else result + bias
+
     def _scales(self) -> torch.Tensor:
         groups = self.quantized_scalers.view(-1, self.scaler_block_size)
         scales = (groups / self.quantization_factor.unsqueeze(1)).flatten()
