@@ -129,6 +129,17 @@ class _Dialects:
 dialects = _Dialects()
 
 
+def file_dialect(path: Path) -> FileDialect | None:
+    """Return the dialect of files that are named like `path`; None for a directory or no dialect.
+
+    Nothing is opened.
+    """
+    if path.is_dir():
+        return None
+    files = (d for d in dialects.all() if isinstance(d, FileDialect))
+    return next((d for d in files if path.suffix in d.suffixes), None)
+
+
 def check_writer(dialect: AnyDialect | None, writer: Writer | None) -> None:
     """Refuse a writer that does not write the dialect.
 

@@ -16,12 +16,12 @@ from qconfig.checkpoints.checkpoint import (
     Checkpoint,
 )
 from qconfig.checkpoints.dialects import (
-    AnyDialect,
     FileDialect,
     Found,
     SafetensorsDialect,
     check_writer,
     dialects,
+    file_dialect,
 )
 from qconfig.checkpoints.parts import surplus, with_tensors, wrong_ties
 from qconfig.checkpoints.record import METADATA_KEY, Record, inner_name, read_record
@@ -83,7 +83,7 @@ def open_checkpoint(
     if not exists:
         raise StorageError("no such file or directory", file=path)
     if dialect is None:
-        chosen = _dialect_of_file(path)
+        chosen = file_dialect(path)
     if isinstance(chosen, FileDialect):
         check_writer(chosen, writer)
         return chosen.open(path, writer, follow_symlinks=follow_symlinks)
@@ -116,13 +116,6 @@ def open_checkpoint(
         checkpoint = _assemble(directory, headers, located, config, reader)
     notes += checkpoint.notes
     return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir(), index=index)
-
-
-def _dialect_of_file(path: Path) -> AnyDialect | None:
-    if path.is_dir():
-        return None
-    files = (d for d in dialects.all() if isinstance(d, FileDialect))
-    return next((d for d in files if path.suffix in d.suffixes), None)
 
 
 def _recognised(

@@ -4,7 +4,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
@@ -12,6 +12,7 @@ from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.dialects import NATIVE
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.origin import Origin
+from qconfig.checkpoints.verify import verify_checkpoint
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.layout_values import counted
@@ -71,6 +72,7 @@ class UpgradeReport:
         computed_bytes: bytes of tensors that a step has to compute.
         notes: what is odd about the checkpoint but harmless.
         dialect: in whose form the checkpoint was written.
+        problems: what `verify_checkpoint` finds in what was written.
     """
 
     tensors: tuple[TensorUpgrade, ...] = field(repr=counted)
@@ -80,6 +82,7 @@ class UpgradeReport:
     computed_bytes: int
     notes: tuple[str, ...]
     dialect: str = NATIVE
+    problems: tuple[QconfigError, ...] = ()
 
     @property
     def needed(self) -> bool:
@@ -98,6 +101,7 @@ class UpgradeReport:
             "copied_bytes": self.copied_bytes,
             "computed_bytes": self.computed_bytes,
             "notes": list(self.notes),
+            "problems": [p.to_dict() for p in self.problems],
             "tensors": [t.to_dict() for t in self.tensors],
         }
 
@@ -112,6 +116,7 @@ def upgrade_checkpoint(
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
+    verify: bool | None = None,
 ) -> UpgradeReport:
     """Write `source` in today's layouts into the new directory `target`; `source` is not touched.
 
@@ -129,6 +134,8 @@ def upgrade_checkpoint(
             are read where `source` is such a file, or `dialect` says so (`"torchao-pickle"`).
         writer: the release that wrote `source`, such as `"torchao==0.13"`, where its files leave
             that open and it matters.
+        verify: read every value of `target` in the end and report what is wrong with it, see
+            `verify_checkpoint`; None does so for checkpoints of other libraries.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent.
@@ -157,6 +164,8 @@ def upgrade_checkpoint(
         executor=executor,
         progress=progress,
     )
+    if verify or (verify is None and report.dialect != NATIVE):
+        return evolve(report, problems=verify_checkpoint(target).problems)
     return report
 
 

@@ -8,7 +8,7 @@ import click
 from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, human_bytes, shape_text
 from qconfig.cli.tables import Column, markdown
-from qconfig.cli.verb import PATH, follow_symlinks, verb
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb
 from qconfig.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -31,18 +31,21 @@ _COLUMNS = (
 @click.argument("path", type=PATH)
 @click.option("--no-tensors", is_flag=True, help="Only the summary.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a model card.")
+@dialect
 @follow_symlinks
 def command(
     *,
     path: Path,
     no_tensors: bool,
     as_markdown: bool,
+    dialect: str | None,
     follow_symlinks: bool,
     output: Output,
 ) -> None:
     """Show what a checkpoint holds: sizes, layouts and their versions, tensor by tensor.
 
-    PATH is a directory in Hugging Face shape or one safetensors file. Only headers are read.
+    PATH is a directory in Hugging Face shape or one file. Only headers are read, and of pickles
+    the names and shapes in them.
     """
     if as_markdown and output.as_json:
         raise UsageError("--markdown and --json exclude each other", hint="choose one")
@@ -58,7 +61,7 @@ def command(
         )
     if not is_checkpoint(path) and path.is_file():
         raise UsageError("not a checkpoint", file=path, expected="a file named *.safetensors")
-    inspection = inspect_checkpoint(path, follow_symlinks=follow_symlinks)
+    inspection = inspect_checkpoint(path, follow_symlinks=follow_symlinks, dialect=dialect)
     if output.as_json:
         result = inspection.to_dict()
         if no_tensors:
@@ -74,7 +77,7 @@ def command(
             output.line(f"{key + ':':<14}{value}")
     output.notes(inspection.notes)
     if inspection.outdated:
-        output.note(f"note: older layouts than today's; qconfig upgrade {path} rewrites them")
+        output.note(f"note: not in today's layouts; qconfig upgrade {path} rewrites them")
 
 
 def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
@@ -82,6 +85,7 @@ def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
     plain = sum(t.layout is None for t in inspection.tensors)
     summary = [
         ("checkpoint", inspection.path),
+        ("form", inspection.dialect),
         ("files", str(len(inspection.shards))),
         ("tensors", f"{len(inspection.tensors)}, {plain} of them plain"),
         ("layouts", ", ".join(layouts) or "none"),

@@ -6,13 +6,14 @@ from typing import Any
 
 from attrs import frozen
 
+from qconfig.checkpoints.dialects import file_dialect
 from qconfig.errors import UnknownNameError, json_pointer
 from qconfig.versioning import Entry, Kind, registry
 
 
 def is_checkpoint(path: Path) -> bool:
-    """Return whether a path is taken for a checkpoint: a directory, or a safetensors file."""
-    return path.is_dir() or path.suffix == ".safetensors"
+    """Return whether a path is taken for a checkpoint: a directory, or a file of tensors."""
+    return path.is_dir() or path.suffix == ".safetensors" or file_dialect(path) is not None
 
 
 @frozen

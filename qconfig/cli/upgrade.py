@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qconfig.cli.kinds import is_checkpoint
-from qconfig.cli.output import Output, counted, human_bytes
+from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress, threads
 from qconfig.cli.upgrade_config import upgrade_config_file
-from qconfig.cli.verb import PATH, follow_symlinks, jobs, verb
+from qconfig.cli.upgrade_report import show_chains
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, writer
 from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 @click.option("--out", type=PATH, metavar="PATH", help="The same as TARGET.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; exit code 1 if there is work to do.")
 @click.option("--report", type=PATH, metavar="FILE", help="Write what was done to a JSON file.")
+@dialect
+@writer
+@click.option(
+    "--verify/--no-verify",
+    "verify",
+    default=None,
+    help="Read every value that was written. Done unless only our own layouts were renamed.",
+)
 @jobs
 @follow_symlinks
 def command(
@@ -35,14 +44,18 @@ def command(
     out: Path | None,
     dry_run: bool,
     report: Path | None,
+    dialect: str | None,
+    writer: str | None,
+    verify: bool | None,
     jobs: int,
     follow_symlinks: bool,
     output: Output,
 ) -> int:
     """Write SOURCE, a checkpoint or config of an earlier version, in today's version to TARGET.
 
-    SOURCE is never touched, and TARGET appears whole or not at all. A checkpoint that is up to date
-    is not written again. A config without TARGET goes to stdout.
+    SOURCE is a directory in Hugging Face shape, a safetensors file, a file that torch.save wrote,
+    or a config. It is never touched, and TARGET appears whole or not at all. A checkpoint that is
+    up to date is not written again. A config without TARGET goes to stdout.
     """
     if target is not None and out is not None:
         raise UsageError("two targets", found=f"{target} and {out}", hint="leave one out")
@@ -55,7 +68,13 @@ def command(
         raise UsageError(
             "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
         )
-    done = _upgrade(source, target, jobs, output, dry_run=dry_run, follow_symlinks=follow_symlinks)
+    options: dict[str, Any] = {
+        "dialect": dialect,
+        "writer": writer,
+        "verify": verify,
+        "follow_symlinks": follow_symlinks,
+    }
+    done = _upgrade(source, None if dry_run else target, jobs, output, options)
     result = _result(done, source, None if dry_run or not done.needed else target, dry_run=dry_run)
     if report is not None:
         output.report(report, result)
@@ -64,30 +83,20 @@ def command(
     else:
         _show(done, result, output)
     output.notes(done.notes)
-    return 1 if dry_run and done.needed else 0
+    for problem in done.problems:
+        output.problem(problem)
+    return 1 if (dry_run and done.needed) or done.problems else 0
 
 
 def _upgrade(
-    source: Path,
-    target: Path | None,
-    count: int,
-    output: Output,
-    *,
-    dry_run: bool,
-    follow_symlinks: bool,
+    source: Path, target: Path | None, count: int, output: Output, options: dict[str, Any]
 ) -> "UpgradeReport":
     from qconfig.checkpoints.upgrade import upgrade_checkpoint
 
-    if dry_run:
-        return upgrade_checkpoint(source, None, dry_run=True, follow_symlinks=follow_symlinks)
+    if target is None:
+        return upgrade_checkpoint(source, None, dry_run=True, **options)
     with threads(count) as executor, progress(output, "upgrade") as report:
-        return upgrade_checkpoint(
-            source,
-            target,
-            executor=executor,
-            progress=report,
-            follow_symlinks=follow_symlinks,
-        )
+        return upgrade_checkpoint(source, target, executor=executor, progress=report, **options)
 
 
 def _result(
@@ -102,20 +111,7 @@ def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None
     if not done.needed:
         output.line(f"{result['source']}: up to date, nothing to do")
         return
-    chains: dict[tuple[str, str, tuple[tuple[str, str | None], ...]], int] = {}
-    for t in done.tensors:
-        if t.steps:
-            steps = tuple(
-                (f"v{s.source.version} -> v{s.target.version}  {s.doc}", s.drops) for s in t.steps
-            )
-            key = (str(t.source), str(t.target), steps)
-            chains[key] = chains.get(key, 0) + 1
-    for (before, after, steps), count in chains.items():
-        output.line(f"{before} -> {after}: {counted(count, 'tensor')}", bold=True)
-        for text, drops in steps:
-            output.line(f"  {text}")
-            if drops is not None:
-                output.line(f"            drops {drops}", fg="yellow")
+    show_chains(done, output)
     if done.config_before != done.config_after:
         output.line("the config in config.json is brought to its current version")
     copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)

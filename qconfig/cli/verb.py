@@ -20,6 +20,18 @@ allow_unmatched = click.option(
 follow_symlinks = click.option(
     "--follow-symlinks", is_flag=True, help="Accept shards that are links to files elsewhere."
 )
+dialect = click.option(
+    "--from",
+    "dialect",
+    metavar="DIALECT",
+    help="In whose form it is: qconfig, torchao, torchao-pickle. Found out unless you say so; "
+    "pickles in a directory are read only then.",
+)
+writer = click.option(
+    "--writer",
+    metavar="RELEASE",
+    help="What wrote it, such as torchao==0.13, where that is not in the files and matters.",
+)
 jobs = click.option(
     "-j",
     "--jobs",
