@@ -92,16 +92,18 @@ class Int4Tensor(MatrixTensor):
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return the activation scaled and, for float8, quantized row by row and back in float32.
 
-        The scale of a row is `max(|x|) / 448`, as of the kernels that torchao calls.
+        The scale of a row is `max(|x|) / 448`, as of the kernels that torchao calls. The gradient
+        passes as if nothing had been rounded.
         """
         scaled = self.scaled_activation(activation)
         if self.activation_dtype is not DType.FLOAT8_E4M3FN or not scaled.numel():
             return scaled
         wide = scaled.to(torch.float32)
-        peak = wide.detach().abs().amax(-1, keepdim=True)
-        scale = peak.clamp(min=_LEAST) / _FLOAT8_MAX
-        codes = (wide / scale).clamp(-_FLOAT8_MAX, _FLOAT8_MAX).to(torch.float8_e4m3fn)
-        return codes.to(torch.float32) * scale
+        values = wide.detach()
+        scale = values.abs().amax(-1, keepdim=True).clamp(min=_LEAST) / _FLOAT8_MAX
+        codes = (values / scale).clamp(-_FLOAT8_MAX, _FLOAT8_MAX).to(torch.float8_e4m3fn)
+        rounded = codes.to(torch.float32) * scale
+        return rounded + (wide - values) if wide.requires_grad else rounded
 
     def fsdp_post_all_gather(
         self,
