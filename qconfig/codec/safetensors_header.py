@@ -6,15 +6,13 @@ of strings. safetensors 0.8.0 keeps the last of two tensors of one name and lets
 unknown fields and absurd ranks pass; here each is an error.
 """
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
 from qconfig.codec import strict_json
+from qconfig.codec.collector import collector_paused
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.regular_files import open_regular
 from qconfig.codec.safetensors_entries import (
@@ -97,7 +95,7 @@ def parse_header(
     path = Path(path)
     try:
         length = _header_length(buffer, file_size, limits)
-        with _collector_paused():
+        with collector_paused():
             content = _content(buffer[LENGTH_BYTES : LENGTH_BYTES + length], limits)
             metadata = check_metadata(content.pop(METADATA_KEY, {}), limits)
             if len(content) > limits.tensors:
@@ -111,18 +109,6 @@ def parse_header(
         error.at(file=path)
         raise
     return Header(path, metadata, tensors, data_start, file_size)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Stop the search for cycles, of which a header has none and which takes half of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _header_length(head: bytes, file_size: int, limits: Limits) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from qconfig.codec.collector import collector_paused
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.pickle_machine import run
 from qconfig.codec.pickle_tree import check_tree
@@ -69,7 +70,7 @@ def read_torch_file(
     """
     path = Path(path)
     try:
-        with open_regular(path) as file:
+        with open_regular(path) as file, collector_paused():
             stamp = file.stamp
             archive = read_archive(file, limits)
             storages = Storages(path, file.size, archive.storages, limits)
