@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     )
     from qconfig.configs.calibration import CalibrationConfig
     from qconfig.configs.choices import Observer
+    from qconfig.dialects.convert import convert_checkpoint
     from qconfig.engine.apply import quantize_
     from qconfig.errors import QconfigError
     from qconfig.layouts import (
@@ -196,6 +197,7 @@ __all__ = [
     "calibrate",
     "config_from_dict",
     "config_to_dict",
+    "convert_checkpoint",
     "dump_config",
     "explain",
     "inspect_checkpoint",
@@ -285,6 +287,7 @@ _HOMES = {
     ),
     "qconfig.configs.calibration": ("CalibrationConfig",),
     "qconfig.configs.choices": ("Observer",),
+    "qconfig.dialects.convert": ("convert_checkpoint",),
     "qconfig.engine.apply": ("quantize_",),
     "qconfig.errors": ("QconfigError",),
     "qconfig.layouts": (

@@ -23,6 +23,7 @@ VERBS = {
     "quantize": "qconfig.cli.quantize",
     "inspect": "qconfig.cli.inspect",
     "upgrade": "qconfig.cli.upgrade",
+    "convert": "qconfig.cli.convert",
     "verify": "qconfig.cli.verify",
     "diff": "qconfig.cli.diff",
     "schema": "qconfig.cli.schema",

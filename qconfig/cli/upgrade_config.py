@@ -24,7 +24,7 @@ def upgrade_config_file(
     from qconfig.dialects.torchao import is_envelope
 
     if target is not None:
-        _check_target(target)
+        check_target(target)
     data = load_document(source)
     try:
         config = config_from_dict(data)
@@ -53,7 +53,8 @@ def upgrade_config_file(
     return 1 if dry_run and needed else 0
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
+    """Raise UsageError unless a config can be written there: a new file named *.json."""
     if target.suffix != ".json":
         raise UsageError("configs are written as JSON", file=target, expected="a name *.json")
     if target.exists() or target.is_symlink():

@@ -71,7 +71,7 @@ def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
             plain[alias] = plain[name]
         elif name in tensors:
             tensors[alias] = tensors[name]
-    names = [name for name in shard_of if name in plain or name in tensors]
+    names = sorted(name for name in shard_of if name in plain or name in tensors)
     metadata = {n: json.dumps(tensors[n].description()) if n in tensors else _PLAIN for n in names}
     problems += _lost_names(tensors, plain, metadata)
     raise_problems(problems[:MOST_PROBLEMS], file=checkpoint.directory)

@@ -1,0 +1,125 @@
+"""`qconfig convert`: checkpoints and configs in another library's form."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qconfig.cli.convert_config import convert_config_file
+from qconfig.cli.kinds import is_checkpoint
+from qconfig.cli.output import Output, counted, human_bytes
+from qconfig.cli.progress import progress, threads
+from qconfig.cli.upgrade import command as upgrade
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, writer
+from qconfig.errors import UsageError
+
+if TYPE_CHECKING:
+    from qconfig.dialects.convert import ConversionReport
+
+_NATIVE = "qconfig"
+
+
+@verb(
+    "convert",
+    "Write a checkpoint or config in another library's form.",
+    example="qconfig convert model-int8/ model-int8-torchao/ --to torchao",
+)
+@click.argument("source", type=PATH)
+@click.argument("target", type=PATH, required=False)
+@click.option(
+    "--to",
+    "form",
+    type=click.Choice(["torchao", _NATIVE]),
+    required=True,
+    help="The form to write: what torchao 0.18 and transformers load, or ours.",
+)
+@click.option("--dry-run", is_flag=True, help="Write nothing; errors are those of a real run.")
+@click.option("--report", type=PATH, metavar="FILE", help="Write what was done to a JSON file.")
+@dialect
+@writer
+@jobs
+@follow_symlinks
+def command(
+    *,
+    source: Path,
+    target: Path | None,
+    form: str,
+    dry_run: bool,
+    report: Path | None,
+    dialect: str | None,
+    writer: str | None,
+    jobs: int,
+    follow_symlinks: bool,
+    output: Output,
+) -> int:
+    """Write SOURCE, a checkpoint or config, in the form of another library to TARGET.
+
+    SOURCE is never touched, and TARGET appears whole or not at all. What the other form cannot say
+    is an error, and nothing is written. A config without TARGET goes to stdout. To qconfig's own
+    form is what `qconfig upgrade` does.
+    """
+    options: dict[str, Any] = {
+        "dialect": dialect,
+        "writer": writer,
+        "follow_symlinks": follow_symlinks,
+    }
+    if form == _NATIVE:
+        shared = {"dry_run": dry_run, "report": report, "jobs": jobs, "output": output}
+        code: int = upgrade.callback(  # type: ignore[misc]
+            source=source, target=target, out=None, verify=None, **shared, **options
+        )
+        return code
+    if report is not None and report.exists():
+        raise UsageError("the report exists", file=report, hint="choose another name")
+    if not is_checkpoint(source):
+        return convert_config_file(source, target, report, output, dry_run=dry_run)
+    if target is None and not dry_run:
+        raise UsageError(
+            "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
+        )
+    done = _convert(source, None if dry_run else target, jobs, output, options)
+    written = None if dry_run or target is None else str(target)
+    head = {"kind": "checkpoint", "source": str(source), "target": written, "dry_run": dry_run}
+    result = head | done.to_dict()
+    if report is not None:
+        output.report(report, result)
+    if output.as_json:
+        output.result(result)
+    else:
+        _show(done, written, output)
+    output.notes(done.notes)
+    return 0
+
+
+def _convert(
+    source: Path, target: Path | None, count: int, output: Output, options: dict[str, Any]
+) -> "ConversionReport":
+    from qconfig.dialects.convert import convert_to_torchao
+
+    if target is None:
+        return convert_to_torchao(source, None, dry_run=True, **options)
+    with threads(count) as executor, progress(output, "convert") as report:
+        return convert_to_torchao(source, target, executor=executor, progress=report, **options)
+
+
+def _show(done: "ConversionReport", target: str | None, output: Output) -> None:
+    kinds: dict[tuple[Any, ...], int] = {}
+    for t in done.tensors:
+        origin = t.origin
+        changes = () if origin is None else (*origin.changes, *origin.ambiguities)
+        key = (str(t.source), t.type, t.steps, t.drops, changes)
+        kinds[key] = kinds.get(key, 0) + 1
+    for (before, after, steps, drops, changes), count in kinds.items():
+        output.line(f"{before} -> torchao's {after}: {counted(count, 'tensor')}", bold=True)
+        for text in steps:
+            output.line(f"  {text}")
+        for text in (*(f"drops {d}" for d in drops), *changes):
+            output.line(f"  {text}", fg="yellow")
+    if done.config_after is not None:
+        output.line("the config in config.json is torchao's")
+    copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)
+    output.line(f"{copied} copied byte for byte, {computed} computed")
+    if target is not None:
+        output.line(f"written to {target}")
+    else:
+        output.note("note: a dry run; nothing was written")
