@@ -1,0 +1,43 @@
+"""What ours computes otherwise than torchao did where activations are quantized to int8.
+
+A step of an activation is the distance between two codes: the scale of its token.
+"""
+
+from qconfig.codec.dtypes import DType
+
+_ONE_STEP = "a quantized activation differs by at most one step of its token"
+_WIDE = frozenset({DType.FLOAT32, DType.FLOAT64})
+
+REDUCED_RANGE = (
+    "activations: torchao used codes -127 to 127 and scales max|x|/127, at least 1e-5; here codes "
+    f"are -128 to 127 and scales max|x|/127.5, at least 2**-23: {_ONE_STEP}"
+)
+STATIC_REDUCED_RANGE = (
+    "activations below -127.5 times their static scale: torchao gave them code -127, here they get "
+    f"-128: {_ONE_STEP}"
+)
+SINGLE_TOKENS = (
+    "activations of shape (B, 1, K), one token each, were not quantized in torchao; here they are: "
+    "each differs by at most one step of its token"
+)
+UNSIGNED = (
+    "activations: torchao used codes 0 to 255 and chose scales in float32, here in the "
+    f"activation's type: {_ONE_STEP}"
+)
+UNROUNDED_QUOTIENT = (
+    "activations: torchao rounded the scaled activation to its type before it was quantized, here "
+    f"it is quantized as it is: {_ONE_STEP}"
+)
+_SCALE_TYPE = (
+    "activations: scales are float32 in one of torchao and this library, and of the activation's "
+    f"type in the other: {_ONE_STEP}"
+)
+
+
+def scale_type(dtype: DType) -> tuple[str, ...]:
+    """Return the change that a type narrower than float32 brings, none for another.
+
+    Args:
+        dtype: element type that the tensor shows.
+    """
+    return () if dtype in _WIDE else (_SCALE_TYPE,)

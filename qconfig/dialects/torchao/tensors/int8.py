@@ -1,0 +1,60 @@
+"""Int8Tensor of torchao 0.15 and later, told apart by the fields that a release added."""
+
+from typing import Any
+
+from qconfig.dialects.torchao.stored import Stored
+from qconfig.dialects.torchao.tensors import activation_changes as changes
+from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
+from qconfig.dialects.torchao.tensors.values import int8_kwargs
+from qconfig.layouts.int8 import Int8TensorLayout
+from qconfig.migrations.int8_tensor_layout import (
+    Int8TensorLayoutV2,
+    Int8TensorLayoutV3,
+    Int8TensorLayoutV4,
+)
+from qconfig.versioning import Layout
+
+_ACTIVATIONS = ("act_quant_scale", "act_pre_scale")
+_ZERO_POINTS = ("zero_point", "act_quant_zero_point")
+
+
+def read_int8(stored: Stored, context: Context) -> Read:
+    """Read an Int8Tensor: `qdata`, `scale`, `block_size`, and what later releases added.
+
+    Raises:
+        ContainerError or UnknownFieldError: fields that no release wrote.
+        LayoutError: tensors that do not fit each other.
+    """
+    fields = Fields(stored)
+    newest = "reduce_range" in fields
+    has_zero_points = newest or any(name in fields for name in _ZERO_POINTS)
+    has_scales = has_zero_points or any(name in fields for name in _ACTIVATIONS)
+    shared: dict[str, Any] = {
+        "qdata": fields.tensor("qdata"),
+        "scale": fields.tensor("scale"),
+        "block_size": fields.sizes("block_size"),
+        "dtype": fields.dtype,
+        "act_quant_kwargs": int8_kwargs(fields.take("act_quant_kwargs", None)),
+    }
+    if has_scales:
+        shared |= {name: fields.optional_tensor(name) for name in _ACTIVATIONS}
+    if has_zero_points:
+        shared |= {name: fields.optional_tensor(name) for name in _ZERO_POINTS}
+    layout: Layout
+    if newest:
+        reduce_range = fields.optional("reduce_range", bool)
+        layout, releases = Int8TensorLayout(**shared, reduce_range=bool(reduce_range)), "0.18"
+    elif has_zero_points:
+        layout, releases = Int8TensorLayoutV4(**shared), "0.17"
+    elif has_scales:
+        layout, releases = Int8TensorLayoutV3(**shared), "0.16"
+    else:
+        layout, releases = Int8TensorLayoutV2(**shared), "0.15"
+        if stored.path is None:  # torchao's safetensors begin with 0.16 and leave out what is None
+            releases = "0.16"
+    fields.done()
+    notes: tuple[str, ...] = ()
+    kwargs, static = shared["act_quant_kwargs"], shared.get("act_quant_scale")
+    if kwargs is not None and static is None and not newest:
+        notes = changes.scale_type(shared["dtype"])
+    return Read(layout, origin(stored, context.releases(releases), changes=notes))

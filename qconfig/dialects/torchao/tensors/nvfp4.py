@@ -1,0 +1,113 @@
+"""NVFP4Tensor of every release, told apart by its fields.
+
+| fields | torchao |
+|---|---|
+| `_data`, `_scale_e4m3`, `mm_config` | 0.12 |
+| `qdata`, `_scale_e4m3` | 0.13 and 0.14 |
+| `scale`, `_is_swizzled_scales` | 0.15 |
+| `scale`, `is_swizzled_scales` | 0.16 and later |
+
+Fields do not tell 0.18 from 0.16, but values do: up to 0.17 torchao rounded the product of both
+scales to the type that the tensor shows.
+"""
+
+from typing import Any
+
+from qconfig.dialects.torchao.stored import Stored
+from qconfig.dialects.torchao.tensors.mx import shown
+from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
+from qconfig.dialects.torchao.tensors.values import member, nvfp4_kwargs
+from qconfig.layouts.nvfp4 import NVFP4TensorLayout
+from qconfig.migrations.nvfp4_tensor_layout import (
+    NVFP4MMConfig,
+    NVFP4TensorLayoutV1,
+    NVFP4TensorLayoutV2,
+    NVFP4TensorLayoutV3,
+)
+
+_ROUNDED = (
+    "values: torchao rounded the product of both scales to the type of the tensor up to 0.17, here "
+    "it is float32 as in 0.18: a value differs by at most 2**-7 of it in bfloat16"
+)
+_UNKNOWN = (
+    "per_tensor_scale: values are computed as torchao 0.18 does; 0.16 and 0.17 store the same "
+    "fields and rounded the product of both scales to the type of the tensor"
+)
+
+
+def read_nvfp4(stored: Stored, context: Context) -> Read:
+    """Read an NVFP4Tensor.
+
+    Raises:
+        ContainerError or UnknownFieldError: fields that no release wrote.
+        LayoutError: tensors that do not fit each other.
+    """
+    fields = Fields(stored)
+    layout: NVFP4TensorLayout | NVFP4TensorLayoutV1 | NVFP4TensorLayoutV2 | NVFP4TensorLayoutV3
+    if "_data" in fields:
+        layout, releases = _first(fields), "0.12"
+    elif "_scale_e4m3" in fields:
+        layout, releases = _second(fields), "0.13 and 0.14"
+    elif "_is_swizzled_scales" in fields:
+        layout, releases = NVFP4TensorLayoutV3(**_since_015(fields, "_")), "0.15"
+    else:
+        layout, releases = NVFP4TensorLayout(**_since_015(fields, "")), "0.16 and later"
+    fields.done()
+    changes: tuple[str, ...] = ()
+    ambiguities: tuple[str, ...] = ()
+    if layout.per_tensor_scale is not None:
+        before: bool | None = True
+        if isinstance(layout, NVFP4TensorLayout):
+            before = context.is_before((0, 18))
+        changes = (_ROUNDED,) if before else ()
+        ambiguities = (_UNKNOWN,) if before is None else ()
+    return Read(
+        layout,
+        origin(stored, context.releases(releases), changes=changes, ambiguities=ambiguities),
+    )
+
+
+def _first(fields: Fields) -> NVFP4TensorLayoutV1:
+    config = fields.take("mm_config", None)
+    return NVFP4TensorLayoutV1(
+        data=fields.tensor("_data"),
+        scale_e4m3=fields.tensor("_scale_e4m3"),
+        block_size=fields.value("_block_size", int),
+        dtype=shown(fields, "_orig_dtype"),
+        per_tensor_scale=fields.optional_tensor("_per_tensor_scale"),
+        mm_config=NVFP4MMConfig.DYNAMIC if config is None else member(config, NVFP4MMConfig),
+        **_switches(fields, "_"),
+    )
+
+
+def _second(fields: Fields) -> NVFP4TensorLayoutV2:
+    return NVFP4TensorLayoutV2(
+        qdata=fields.tensor("qdata"),
+        scale_e4m3=fields.tensor("_scale_e4m3"),
+        block_size=fields.value("_block_size", int),
+        dtype=shown(fields, "_orig_dtype"),
+        per_tensor_scale=fields.optional_tensor("_per_tensor_scale"),
+        act_per_tensor_scale=fields.optional_tensor("_act_per_tensor_scale"),
+        act_quant_kwargs=nvfp4_kwargs(fields.take("act_quant_kwargs", None)),
+        **_switches(fields, "_"),
+    )
+
+
+def _since_015(fields: Fields, prefix: str) -> dict[str, Any]:
+    return {
+        "qdata": fields.tensor("qdata"),
+        "scale": fields.tensor("scale"),
+        "block_size": fields.value("block_size", int),
+        "dtype": shown(fields, f"{prefix}orig_dtype"),
+        "per_tensor_scale": fields.optional_tensor("per_tensor_scale"),
+        "act_per_tensor_scale": fields.optional_tensor("act_per_tensor_scale"),
+        "act_quant_kwargs": nvfp4_kwargs(fields.take("act_quant_kwargs", None)),
+        **_switches(fields, prefix),
+    }
+
+
+def _switches(fields: Fields, prefix: str) -> dict[str, bool]:
+    return {
+        "is_swizzled_scales": bool(fields.optional(f"{prefix}is_swizzled_scales", bool)),
+        "use_triton_kernel": bool(fields.optional("use_triton_kernel", bool)),
+    }

@@ -1,0 +1,128 @@
+"""Arrangements of AffineQuantizedTensor with one code a byte: plain, QDQ and float8."""
+
+from typing import TYPE_CHECKING
+
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.dialects.torchao.tensors.reading import Context, Fields
+from qconfig.dialects.torchao.tensors.shell import (
+    Shell,
+    check_untransposed,
+    layout_object,
+    zero_points,
+)
+from qconfig.dialects.torchao.tensors.values import mm_config
+from qconfig.errors import MigrationError
+from qconfig.migrations.float8_tensor_layout import Float8TensorLayoutV1
+from qconfig.migrations.int8_tensor_layout import Int8TensorLayoutV1
+from qconfig.migrations.int8_tensor_layout import ZeroPointDomain as Int8Domain
+from qconfig.migrations.intx_unpacked_to_int8_tensor_layout import (
+    IntxUnpackedToInt8TensorLayoutV1,
+)
+from qconfig.migrations.intx_unpacked_to_int8_tensor_layout import ZeroPointDomain as IntxDomain
+from qconfig.versioning import Layout
+
+if TYPE_CHECKING:
+    import torch
+
+_WHOLE = {(None, None), (-128, 127), (-127, 127)}
+_WHOLE_NUMBERS = {DType.INT8, DType.INT32, DType.INT64}
+
+
+def read_plain(shell: Shell, fields: Fields, _context: Context) -> Layout:
+    """Read codes one a byte: int8 of the whole range, or fewer bits in an int8.
+
+    Raises:
+        MigrationError: zero points that are values, or codes of another type.
+    """
+    layout_object(fields)
+    codes = _signed_codes(shell, fields)
+    zero_point = zero_points(shell, fields)
+    low, high = shell.bounds
+    if (low, high) not in _WHOLE or not (zero_point is None or zero_point.dtype in _WHOLE_NUMBERS):
+        return _intx(shell, codes, fields.tensor("scale"), zero_point)
+    if zero_point is not None and zero_point.dtype is not DType.INT64:
+        zero_point = zero_point.map(_to_int64, dtype=DType.INT64)
+    layout: Layout = Int8TensorLayoutV1(
+        codes,
+        fields.tensor("scale"),
+        shell.block_size,
+        shell.dtype,
+        zero_point=zero_point,
+        quant_min=low,
+        quant_max=high,
+        zero_point_domain=Int8Domain(shell.domain),
+    )
+    return layout
+
+
+def read_qdq(shell: Shell, fields: Fields, _context: Context) -> Layout:
+    """Read codes of 1 to 8 bits, one an int8, that torchao dequantized for the product.
+
+    Raises:
+        MigrationError: zero points that are values, or codes of another type.
+    """
+    layout_object(fields)
+    codes = _signed_codes(shell, fields)
+    return _intx(shell, codes, fields.tensor("scale"), zero_points(shell, fields))
+
+
+def read_float8_impl(shell: Shell, fields: Fields, _context: Context) -> Layout:
+    """Read float8 codes with a scale for all of them or one a row.
+
+    Raises:
+        MigrationError: a transposed tensor.
+        ContainerError: a `mm_config` that is none.
+    """
+    check_untransposed(fields)
+    named = layout_object(fields)
+    layout: Layout = Float8TensorLayoutV1(
+        fields.tensor("float8_data"),
+        fields.tensor("scale"),
+        shell.block_size,
+        shell.dtype,
+        mm_config=None if named is None else mm_config(named.fields.get("mm_config")),
+    )
+    return layout
+
+
+def _signed_codes(shell: Shell, fields: Fields) -> LazyTensor:
+    codes = fields.tensor("int_data")
+    if codes.dtype is not DType.INT8:
+        raise MigrationError(
+            "plain codes of an unsigned or wider type cannot be read",
+            pointer="/int_data",
+            found=codes.dtype.value,
+            expected="int8",
+        )
+    if shell.domain == "FLOAT":
+        raise MigrationError(
+            "signed codes with zero points that are values cannot be read",
+            pointer="/zero_point",
+            found="ZeroPointDomain.FLOAT",
+            expected="ZeroPointDomain.INT or ZeroPointDomain.NONE",
+        )
+    return codes
+
+
+def _intx(
+    shell: Shell, codes: LazyTensor, scale: LazyTensor, zero_point: LazyTensor | None
+) -> Layout:
+    low, high = shell.bounds
+    layout: Layout = IntxUnpackedToInt8TensorLayoutV1(
+        codes,
+        scale,
+        shell.block_size,
+        shell.dtype,
+        zero_point=zero_point,
+        quant_min=low,
+        quant_max=high,
+        zero_point_domain=IntxDomain(shell.domain),
+    )
+    return layout
+
+
+def _to_int64(zero_point: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    return zero_point.to(torch.int64)

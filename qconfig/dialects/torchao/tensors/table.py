@@ -1,0 +1,59 @@
+"""Which reader takes which class of torchao's tensors, by the class name alone."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from qconfig.checkpoints.writer import Writer
+from qconfig.dialects.torchao.stored import Stored
+from qconfig.dialects.torchao.tensors.activation import read_dynamic
+from qconfig.dialects.torchao.tensors.affine import read_affine
+from qconfig.dialects.torchao.tensors.float8 import (
+    read_fbgemm_float8,
+    read_float8,
+    read_static_float8,
+)
+from qconfig.dialects.torchao.tensors.int4 import read_fbgemm_int4, read_int4
+from qconfig.dialects.torchao.tensors.int8 import read_int8
+from qconfig.dialects.torchao.tensors.intx import read_intx, read_intx_013
+from qconfig.dialects.torchao.tensors.mx import read_mx
+from qconfig.dialects.torchao.tensors.nvfp4 import read_nvfp4
+from qconfig.dialects.torchao.tensors.reading import Context, Read, Reader
+from qconfig.dialects.torchao.tensors.refusals import refused
+from qconfig.dialects.torchao.tensors.wrappers import read_scaled, read_static
+
+READERS: Mapping[str, Reader] = {
+    "AffineQuantizedTensor": read_affine,
+    "FbgemmFp8Tensor": read_fbgemm_float8,
+    "FbgemmInt4Tensor": read_fbgemm_int4,
+    "Float8Tensor": read_float8,
+    "Int4Tensor": read_int4,
+    "Int8Tensor": read_int8,
+    "IntxUnpackedTensor": read_intx_013,
+    "IntxUnpackedToInt8Tensor": read_intx,
+    "LinearActivationQuantizedTensor": read_dynamic,
+    "MXTensor": read_mx,
+    "NVFP4Tensor": read_nvfp4,
+    "PrototypeFloat8Tensor": read_static_float8,
+    "WeightTensorWithLinearActivationQuantizationMetadata": read_static,
+    "WeightTensorWithLinearActivationScaleMetadata": read_scaled,
+}
+"""How each class is read, by its name."""
+
+
+def read_tensor(stored: Stored, writer: Writer | None = None) -> Read:
+    """Return a tensor of torchao's as a layout of ours, and what it was.
+
+    Args:
+        stored: the tensor.
+        writer: the release that wrote it, where the user knows it.
+
+    Raises:
+        UnknownNameError: no class of torchao's.
+        MigrationError: a class that cannot be read, with the reason and what to do.
+        ContainerError or UnknownFieldError: fields that no release wrote.
+        LayoutError or FieldError: values that contradict each other.
+    """
+    reader = READERS.get(stored.name)
+    if reader is None:
+        raise refused(stored)
+    return reader(stored, Context(writer, partial(read_tensor, writer=writer)))
