@@ -16,6 +16,7 @@ from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
 from tests import fp4_repairs, uintx_repairs
 from tests.config_repairs import CONFIG_REPAIRS
+from tests.int4_repairs import INT4_REPAIRS
 
 Draw = Callable[[Any], Any]
 Repair = Callable[[Draw, Entry, dict[str, Any]], None]
@@ -253,6 +254,7 @@ def _tile_int4(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 
 REPAIRS: dict[str, Repair] = {
     **CONFIG_REPAIRS,
+    **INT4_REPAIRS,
     "CalibrationConfig": _keep_to_last_axis,
     "CalibrationRecord": _record_a_calibration,
     "Float8TensorLayout": _tile_float8,

@@ -20,6 +20,10 @@ class ActivationQuantization(StrEnum):
 
     INT8_ASYM_PER_TOKEN = "int8_asym_per_token"  # noqa: S105 (no secret)
     INT8_SYM_PER_TOKEN = "int8_sym_per_token"  # noqa: S105 (no secret)
+    INT4_SYM_PER_TOKEN = "int4_sym_per_token"  # noqa: S105 (no secret)
+    """Scales in float32, as of torchao's `_int4_symm_cutlass_quant`."""
+    UINT8_ASYM_PER_TOKEN = "uint8_asym_per_token"  # noqa: S105 (no secret)
+    """Scales in float32, as of torchao's `_uint8_asymm_per_token_quant`."""
 
 
 @register_layout("IntxUnpackedToInt8TensorLayout", 3)
@@ -45,6 +49,12 @@ class IntxUnpackedToInt8TensorLayout(Layout):
         "Code of the real value zero, shaped like scale; stretched codes have -0.5.",
         ("int8", "float"),
         "*S _ _",
+        default=None,
+    )
+    act_pre_scale: TensorValue | None = tensor(
+        "Factor by which the activation is multiplied before it is quantized.",
+        "float",
+        "*P K",
         default=None,
     )
     activation_quantization: ActivationQuantization | None = attribute(

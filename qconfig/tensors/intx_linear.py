@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from attrs import frozen
 
 from qconfig.configs.choices import MappingType
 from qconfig.layouts.intx import ActivationQuantization
@@ -23,9 +24,26 @@ from qconfig.tensors.intx_quantize import choose_and_write
 from qconfig.tensors.linear_calls import needs_operator, rows_of
 from qconfig.tensors.slab_size import MOST
 
-_MAPPINGS = {
-    ActivationQuantization.INT8_ASYM_PER_TOKEN.value: MappingType.ASYMMETRIC,
-    ActivationQuantization.INT8_SYM_PER_TOKEN.value: MappingType.SYMMETRIC,
+
+@frozen
+class _Kind:
+    """How activations become codes: mapping, bounds, and the type of scales (None: their own)."""
+
+    mapping: MappingType
+    bounds: tuple[int, int] = (-128, 127)
+    scale_dtype: torch.dtype | None = None
+
+
+# Less their zero points, codes from 0 to 255 are those from -128 to 127.
+_KINDS = {
+    ActivationQuantization.INT8_ASYM_PER_TOKEN.value: _Kind(MappingType.ASYMMETRIC),
+    ActivationQuantization.INT8_SYM_PER_TOKEN.value: _Kind(MappingType.SYMMETRIC),
+    ActivationQuantization.INT4_SYM_PER_TOKEN.value: _Kind(
+        MappingType.SYMMETRIC, (-8, 7), torch.float32
+    ),
+    ActivationQuantization.UINT8_ASYM_PER_TOKEN.value: _Kind(
+        MappingType.ASYMMETRIC, scale_dtype=torch.float32
+    ),
 }
 
 
@@ -58,9 +76,11 @@ def intx_linear(
 def quantize_tokens(
     activation: torch.Tensor, activation_quantization: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return int8 activations as `(q - zero_point, scale)`, a scale for each token.
+    """Return quantized activations as `(q - zero_point, scale)`, a scale for each token.
 
-    Codes, zero points and scales are those of torchao 0.18 for the activation's type. A token that
+    Codes, zero points and scales of int8 are those of torchao 0.18 for the activation's type. Those
+    of int4 and uint8 are those of the functions that their members name, scales chosen in the
+    activation's type and kept in float32; only that torchao's are at least 2**-23. A token that
     holds NaN or infinity has a scale that is not finite.
 
     Args:
@@ -68,16 +88,16 @@ def quantize_tokens(
         activation_quantization: a value of `ActivationQuantization`.
 
     Returns:
-        Whole numbers from -255 to 255, (M, K), and scales, (M, 1), in the activation's type.
+        Whole numbers from -255 to 255, (M, K), in the activation's type, and scales, (M, 1), in
+        the activation's type or float32.
     """
-    mapping = _MAPPINGS[activation_quantization]
-    scale = activation.new_empty((activation.shape[0], 1))
+    kind = _KINDS[activation_quantization]
+    scale = activation.new_empty((activation.shape[0], 1), dtype=kind.scale_dtype)
     codes = torch.empty(activation.shape, dtype=torch.int8, device=activation.device)
     zero_point = None
-    if mapping is MappingType.ASYMMETRIC:
+    if kind.mapping is MappingType.ASYMMETRIC:
         zero_point = torch.empty(scale.shape, dtype=torch.int8, device=activation.device)
-    bounds = (-128, 127)
-    choose_and_write(activation, codes, scale, zero_point, bounds, mapping, elements=MOST)
+    choose_and_write(activation, codes, scale, zero_point, kind.bounds, kind.mapping, elements=MOST)
     values = codes.to(activation.dtype)
     return values if zero_point is None else values.sub_(zero_point), scale
 
