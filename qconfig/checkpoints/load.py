@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.writer import Writer
 from qconfig.codec.layout_values import loaded
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
@@ -29,11 +30,13 @@ def load_checkpoint(
     device: "torch.device | str | None" = None,
     ignore: Collection[str] = (),
     follow_symlinks: bool = False,
+    dialect: str | None = None,
+    writer: Writer | str | None = None,
 ) -> "dict[str, torch.Tensor]":
     """Return the state_dict of a checkpoint; layouts of earlier versions are brought up to date.
 
     Args:
-        path: a directory in Hugging Face shape, or one safetensors file.
+        path: a directory in Hugging Face shape, or one file; also of another library.
         model: put the tensors into this model too, all names required, none left over. Names that
             are tied in the model need to be stored under one of them only.
         mmap: map the files, so that bytes are read when they are used; the files must then keep
@@ -41,6 +44,8 @@ def load_checkpoint(
         device: where the tensors go; None leaves them on the CPU.
         ignore: names in the checkpoint that the model need not have.
         follow_symlinks: accept shards that are links to files elsewhere.
+        dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
+        writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
 
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer.
@@ -50,7 +55,13 @@ def load_checkpoint(
     if device is not None:
         _check_device(device)
     reader = _mapped if mmap else lazy_tensors
-    checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks, reader=reader)
+    checkpoint = open_checkpoint(
+        path,
+        follow_symlinks=follow_symlinks,
+        reader=reader,
+        dialect=dialect,
+        writer=Writer.of(writer),
+    )
     state_dict = {name: tensor.load() for name, tensor in checkpoint.plain.items()}
     for fqn, layout in checkpoint.layouts.items():
         state_dict[fqn] = _tensor(checkpoint, fqn, layout)

@@ -149,7 +149,17 @@ def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | N
         file=directory,
         found=present,
         expected=f"{SINGLE_FILE}, or {INDEX_FILE} and the files that it names",
+        hint=None if present else _other_files(directory),
     )
+
+
+def _other_files(directory: Path) -> str | None:
+    """Return what to do about files that are read only when asked for, if there are any."""
+    for path in sorted(directory.iterdir()):
+        dialect = file_dialect(path)
+        if dialect is not None:
+            return f"{path.name} is read only when asked for: name it, or say --from {dialect.name}"
+    return None
 
 
 def _locate(

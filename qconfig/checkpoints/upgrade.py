@@ -144,7 +144,7 @@ def upgrade_checkpoint(
         source,
         follow_symlinks=follow_symlinks,
         dialect=dialect,
-        writer=Writer.parse(writer) if isinstance(writer, str) else writer,
+        writer=Writer.of(writer),
     )
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)

@@ -48,7 +48,11 @@ class Verification:
 
 
 def verify_checkpoint(
-    path: Path | str, *, strict: bool = False, follow_symlinks: bool = False
+    path: Path | str,
+    *,
+    strict: bool = False,
+    follow_symlinks: bool = False,
+    dialect: str | None = None,
 ) -> Verification:
     """Read a checkpoint whole, one tensor at a time, and return everything that is wrong with it.
 
@@ -59,11 +63,14 @@ def verify_checkpoint(
         path: a directory in Hugging Face shape, or one safetensors file.
         strict: do not even open a checkpoint with stray files or tensors missing in the index.
         follow_symlinks: accept shards that are links to files elsewhere.
+        dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
 
     Raises:
         QconfigError: the checkpoint cannot even be opened.
     """
-    checkpoint = open_checkpoint(path, strict=strict, follow_symlinks=follow_symlinks)
+    checkpoint = open_checkpoint(
+        path, strict=strict, follow_symlinks=follow_symlinks, dialect=dialect
+    )
     problems: list[QconfigError] = []
     for fqn, layout in checkpoint.layouts.items():
         try:

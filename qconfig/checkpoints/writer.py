@@ -36,5 +36,14 @@ class Writer:
             )
         return cls(match["library"], (int(match["major"]), int(match["minor"])))
 
+    @classmethod
+    def of(cls, value: "Writer | str | None") -> "Writer | None":
+        """Return a writer that may still be text.
+
+        Raises:
+            UsageError: text of another form.
+        """
+        return cls.parse(value) if isinstance(value, str) else value
+
     def __str__(self) -> str:
         return f"{self.library}=={self.release[0]}.{self.release[1]}"

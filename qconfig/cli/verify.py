@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from qconfig.cli.output import Output, counted
-from qconfig.cli.verb import PATH, follow_symlinks, verb
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb
 
 
 @verb(
@@ -19,17 +19,20 @@ from qconfig.cli.verb import PATH, follow_symlinks, verb
     is_flag=True,
     help="Refuse stray files and tensors missing in the index, instead of noting them.",
 )
+@dialect
 @follow_symlinks
-def command(*, path: Path, strict: bool, follow_symlinks: bool, output: Output) -> int:
+def command(
+    *, path: Path, strict: bool, dialect: str | None, follow_symlinks: bool, output: Output
+) -> int:
     """Read a checkpoint whole and check every stored value.
 
-    PATH is a directory in Hugging Face shape or one safetensors file. Exit code 1 says that the
+    PATH is a directory in Hugging Face shape or one file. Exit code 1 says that the
     checkpoint can be read and has problems or oddities; one that cannot even be opened gives 3, 4
     or 5.
     """
     from qconfig.checkpoints.verify import verify_checkpoint
 
-    found = verify_checkpoint(path, strict=strict, follow_symlinks=follow_symlinks)
+    found = verify_checkpoint(path, strict=strict, follow_symlinks=follow_symlinks, dialect=dialect)
     if output.as_json:
         output.result(found.to_dict())
     else:
