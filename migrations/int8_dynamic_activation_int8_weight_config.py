@@ -143,28 +143,26 @@ def let_layout_be_null(
     )
 
 
-@migration(drops="granularity, which torchao did not use under its version 1")
+@migration(
+    drops="granularity, which torchao did not use under its version 1; weight_only_decode has no "
+    "effect from here on: the activation of a single token is quantized like all others"
+)
 def use_granularity(
     old: Int8DynamicActivationInt8WeightConfigV3,
 ) -> Int8DynamicActivationInt8WeightConfigV4:
-    """Say a scale a token and a row; refuse sparse weights and what only single tokens had."""
+    """Say a scale a token and a row; refuse sparse weights."""
     if isinstance(old.layout, SemiSparseLayout):
         raise MigrationError(
             "sparse weights have no config any more",
             pointer="/layout",
             found=old.layout,
             expected="PlainLayout",
-        )
-    if old.weight_only_decode:
-        raise MigrationError(
-            "there is no config any more that leaves the activation of a single token as it is",
-            pointer="/weight_only_decode",
-            found=True,
-            expected="false",
-            hint="Int8WeightOnlyConfig leaves all activations as they are",
+            hint="torchao 0.10 to 0.16 has it; quantize again without the layout",
         )
     return Int8DynamicActivationInt8WeightConfigV4(
-        act_mapping_type=old.act_mapping_type, set_inductor_config=old.set_inductor_config
+        act_mapping_type=old.act_mapping_type,
+        weight_only_decode=old.weight_only_decode,
+        set_inductor_config=old.set_inductor_config,
     )
 
 

@@ -110,7 +110,9 @@ class Float8DynamicActivationInt4WeightBuilder:
         self, config: Float8DynamicActivationInt4WeightConfig, target: Target
     ) -> Int4TensorLayout:
         """Return the layout that `build` would give; see `Int4WeightOnlyBuilder.layout`."""
-        scheme = Int4WeightOnlyConfig(_group(target.shape), True, config.int4_packing_format)
+        scheme = Int4WeightOnlyConfig(
+            _group(target.shape), int4_packing_format=config.int4_packing_format
+        )
         layout = Int4WeightOnlyBuilder().layout(scheme, target)
         return evolve(layout, activation_dtype=DType.FLOAT8_E4M3FN)
 
@@ -164,8 +166,9 @@ def _block(config: _Int4Config, shape: tuple[int, ...]) -> tuple[int, ...]:
             expected="an even K",
             hint="skip this parameter",
         )
-    is_weight_only = isinstance(config, Int4WeightOnlyConfig)
-    return PerGroup(config.group_size if is_weight_only else _group(shape)).block_of(shape)
+    if isinstance(config, Int4WeightOnlyConfig):
+        return PerGroup(config.group_size).block_of(shape)
+    return PerGroup(_group(shape)).block_of(shape)
 
 
 def _tensor(

@@ -7,6 +7,8 @@ from typing import Any
 import attrs
 from attrs import NOTHING, frozen
 
+from qconfig.checkpoints.writer import Writer
+from qconfig.dialects.torchao.replaced import REPLACED
 from qconfig.errors import FieldError, NewerVersionError, UnknownNameError, shown
 from qconfig.versioning import Entry, registry
 
@@ -22,6 +24,7 @@ class Form:
             earlier one.
         ours: fields of our version that torchao's did not have.
         enums: names of enums that only this form had among those with the same fields.
+        since: torchao's first release with this form, where fields alone may not tell.
     """
 
     version: int
@@ -29,6 +32,7 @@ class Form:
     names: tuple[str, ...] = ()
     ours: tuple[str, ...] = ()
     enums: tuple[str, ...] = ()
+    since: tuple[int, int] = (0, 0)
 
 
 @frozen
@@ -54,6 +58,9 @@ DTYPE = "torch.dtype"
 TORCHAO_VERSION = "torchao_version"
 """The field of our versions in which torchao's own `_version` says which other fields count."""
 
+NVFP4_INFERENCE = "NVFP4InferenceConfig"
+"""Two of our configs in one of torchao's: its mm_config says which."""
+
 FORMS: Mapping[str, tuple[Form, ...]] = {
     "AWQConfig": (
         Form(1, (1,), names=("AWQUIntXConfig",)),
@@ -67,6 +74,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(3, (1, 2)),
         Form(4, (1, 2)),
     ),
+    "Float8DynamicActivationInt4WeightConfig": (Form(1, (1,)), Form(2, (1,))),
     "Float8StaticActivationFloat8WeightConfig": (Form(1, (1,)), Form(2, (1,))),
     "Float8WeightOnlyConfig": (Form(1, (1,)), Form(2, (2,)), Form(3, (1, 2))),
     "FqnToConfig": (Form(1, (1,)),),
@@ -77,6 +85,10 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(4, (1, 2), ours=(TORCHAO_VERSION,)),
         Form(5, (2,)),
         Form(6, (2,)),
+    ),
+    "Int8DynamicActivationInt4WeightConfig": (
+        Form(1, (1,)),
+        Form(2, (1,), ours=("mapping_type", "weight_scale_dtype"), since=(0, 17)),
     ),
     "Int8DynamicActivationInt8WeightConfig": (
         Form(1, (1,)),
@@ -104,8 +116,17 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(2, (1,), names=("MXDynamicActivationMXWeightConfig",), ours=("scaling_mode",)),
         Form(3, (1,), names=("MXDynamicActivationMXWeightConfig",)),
     ),
-    "NVFP4DynamicActivationNVFP4WeightConfig": (Form(1, (1,)), Form(2, (1,))),
-    "NVFP4WeightOnlyConfig": (Form(1, (1,)),),
+    "NVFP4DynamicActivationNVFP4WeightConfig": (
+        Form(1, (1,), names=(NVFP4_INFERENCE,)),
+        Form(2, (1,), names=(NVFP4_INFERENCE,)),
+        Form(3, (1,), names=("NVFP4DynamicActivationNVFP4WeightConfig",)),
+        Form(4, (1,), names=("NVFP4DynamicActivationNVFP4WeightConfig",)),
+    ),
+    "NVFP4WeightOnlyConfig": (
+        Form(1, (1,), names=(NVFP4_INFERENCE,)),
+        Form(2, (1,), names=(NVFP4_INFERENCE,)),
+        Form(3, (1,), names=("NVFP4WeightOnlyConfig",)),
+    ),
     "QATConfig": (Form(1, (1,)),),
     "SmoothQuantConfig": (
         Form(1, (1,)),
@@ -121,6 +142,7 @@ ALIASES: Mapping[str, str] = {
     "AWQUIntXConfig": "AWQConfig",
     "MXFPInferenceConfig": "MXDynamicActivationMXWeightConfig",
     "ModuleFqnToConfig": "FqnToConfig",
+    NVFP4_INFERENCE: "NVFP4DynamicActivationNVFP4WeightConfig",
 }
 """Earlier names of torchao's."""
 
@@ -129,6 +151,20 @@ FIELD_ALIASES: Mapping[str, Mapping[str, str]] = {
 }
 """Earlier names of fields, by config; torchao 0.15 and later write both, with one value."""
 
+MEMBER_ALIASES: Mapping[str, Mapping[str, str]] = {
+    "Float8PackingFormat": {"SPARSE_CUTLASS": "SPARSE_2D_DATA_2D_METADATA"},
+    "KernelPreference": {"FBGEMM": "MSLK"},
+}
+"""Earlier names of enum members, by enum."""
+
+FILLED: Mapping[tuple[str, int], Mapping[str, str]] = {
+    ("Float8DynamicActivationInt4WeightConfig", 2): {"int4_packing_format": "PRESHUFFLED"},
+    ("Int8DynamicActivationInt4WeightConfig", 2): {
+        "mapping_type": "ASYMMETRIC",
+        "weight_scale_dtype": "float32",
+    },
+}
+"""What torchao means, by version of ours, where our own default or a field of ours says else."""
 
 NULL_IS_DEFAULT: Mapping[str, frozenset[str]] = {
     "Float8DynamicActivationFloat8WeightConfig": frozenset({"granularity", "packing_format"}),
@@ -150,23 +186,34 @@ LOWER_CASE_STEPS = frozenset(
 """Configs whose step is written as a string, such as "prepare": torchao cannot read its enum."""
 
 
-def name_of(wire_name: Any) -> str:
+def name_of(wire_name: Any, data: Mapping[str, Any]) -> str:
     """Return the registered name for torchao's.
+
+    Args:
+        wire_name: the `_type`.
+        data: the fields.
 
     Raises:
         UnknownNameError: torchao has no such config, or qconfig does not read it yet.
     """
     name = ALIASES.get(wire_name, wire_name) if isinstance(wire_name, str) else None
     if name not in FORMS:
-        known = [*FORMS, *ALIASES]
+        known = sorted({*FORMS, *ALIASES, *REPLACED})
         raise UnknownNameError(
             "unknown torchao config",
             pointer="/_type",
             found=wire_name,
-            expected="one of " + ", ".join(sorted(known)),
+            expected="one of " + ", ".join(known),
             hint=_near_name(str(wire_name), known),
         )
+    if wire_name == NVFP4_INFERENCE and _member(data.get("mm_config")) == "WEIGHT_ONLY":
+        return "NVFP4WeightOnlyConfig"
     return str(name)
+
+
+def _member(value: Any) -> str | None:
+    member = value.get("_data") if isinstance(value, Mapping) else value
+    return member.upper() if isinstance(member, str) else None
 
 
 def _near_name(wire_name: str, known: list[str]) -> str | None:
@@ -175,12 +222,13 @@ def _near_name(wire_name: str, known: list[str]) -> str | None:
     return f"did you mean {close[0]!r}?" if close else None
 
 
-def entry_for(name: str, written: Written) -> Entry:
+def entry_for(name: str, written: Written, *, writer: Writer | None = None) -> Entry:
     """Return the version of a config that torchao wrote in this way.
 
     Args:
         name: the registered name.
         written: what the document says about its form.
+        writer: the release that wrote it, if known: forms that are newer are not taken.
 
     Raises:
         NewerVersionError: a `_version` that this release does not know yet.
@@ -207,6 +255,8 @@ def entry_for(name: str, written: Written) -> Entry:
             hint="upgrade qconfig" if is_newer else None,
         )
     known = [form for form in forms if not form.names or written.wire_name in form.names] or forms
+    if writer is not None and writer.library == "torchao":
+        known = [form for form in known if form.since <= writer.release] or known
     fitting = [form for form in known if wire_version is None or wire_version in form.wire]
     best = max(fitting or known, key=lambda form: _rank(name, form, written))
     return registry.get(name, best.version)

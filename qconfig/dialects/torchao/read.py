@@ -13,20 +13,30 @@ from typing import Any, Union, get_args, get_origin
 
 import attrs
 
+from qconfig.checkpoints.writer import Writer
 from qconfig.codec.converter import structure_any
 from qconfig.codec.dtypes import DType
 from qconfig.codec.strict_json import dumps_compact
+from qconfig.dialects.torchao.field_notes import NOT_CARRIED, Read, field_notes
 from qconfig.dialects.torchao.forms import (
     DTYPE,
     FIELD_ALIASES,
+    FILLED,
+    MEMBER_ALIASES,
     NULL_IS_DEFAULT,
     TORCHAO_VERSION,
     Written,
     entry_for,
     name_of,
 )
-from qconfig.dialects.torchao.wrappers import unwrap
+from qconfig.dialects.torchao.fqn_maps import effective_map
+from qconfig.dialects.torchao.notes import Note, ReadConfig
+from qconfig.dialects.torchao.removed import refuse_removed
+from qconfig.dialects.torchao.replaced import REPLACED
+from qconfig.dialects.torchao.skipped import with_reach
+from qconfig.dialects.torchao.wrappers import Unwrapped, unwrap
 from qconfig.errors import (
+    DocumentError,
     FieldError,
     QconfigError,
     UnknownFieldError,
@@ -42,35 +52,58 @@ _CONFIG_FORM = '{"_type": …, "_version": …, "_data": {…}}'
 
 
 def from_envelope(data: Any) -> Config:
-    """Return the config of a document that torchao wrote, in our current version.
+    """Return the config of a document that torchao wrote; see `read_document`, which has notes."""
+    return read_document(data).config
+
+
+def read_document(data: Any, *, writer: Writer | None = None) -> ReadConfig:
+    """Return the config of a document that torchao wrote, in our current version, with notes.
 
     Args:
-        data: `{"_type", "_version", "_data"}`, or a `quantization_config` around it. A missing
-            `_version` is inferred from the keys, a missing `_data` is empty.
+        data: `{"_type", "_version", "_data"}`, or a `quantization_config` around it, or the name of
+            a function in its place. A missing `_version` is inferred from the keys, a missing
+            `_data` is empty.
+        writer: the release that wrote it, where that is known: some documents meant other things in
+            other releases.
 
     Raises:
         UnknownNameError: a type, enum member or dtype that is not known at its place.
         NewerVersionError: a `_version` that this release does not know yet.
+        MigrationError: torchao's config says what no config here says.
         FieldError, UnknownFieldError, DocumentErrors: what else is wrong. Pointers lead into
             `data`.
+        RuleError: an entry of modules_to_not_convert cannot be a pattern.
     """
     found = unwrap(data)
-    reader = _Reader()
+    reader = _Reader(writer)
     document = reader.config(found.data, "", found.pointer)
-    raise_problems(reader.problems)
-    try:
-        config: Config = structure_any(document)
-    except QconfigError as error:
-        raise_problems([reader.relocated(problem) for problem in error.problems])
-        raise
-    return config
+    config = _structured(document, reader, found)
+    notes = [Note(found.placed(note.pointer), note.text) for note in reader.notes]
+    return ReadConfig(with_reach(config, found.reach), (*found.notes, *notes))
+
+
+def _structured(document: Any, reader: "_Reader", found: Unwrapped) -> Config:
+    problems: list[QconfigError] = reader.problems
+    if not problems:
+        try:
+            config: Config = structure_any(document)
+        except QconfigError as error:
+            problems = [reader.relocated(problem) for problem in error.problems]
+        else:
+            return config
+    for problem in problems:
+        problem.pointer = found.placed(problem.pointer or "")
+    raise_problems(problems)
+    raise DocumentError("not a torchao config")
 
 
 class _Reader:
     """Translates one document and remembers where each part came from."""
 
-    def __init__(self) -> None:
+    def __init__(self, writer: Writer | None) -> None:
         self.problems: list[QconfigError] = []
+        self.notes: list[Note] = []
+        self._writer = writer
         self._places: dict[str, str] = {}
         self._envelopes: set[str] = set()
 
@@ -96,15 +129,19 @@ class _Reader:
         before = len(self.problems)
         try:
             wire_name = self._type(data)
-            name = name_of(wire_name)
+            if isinstance(wire_name, str):
+                refuse_removed(wire_name)
+                if wire_name in REPLACED:
+                    return self._replaced(data, wire_name, ours, theirs)
+            name = name_of(wire_name, _object_in(data))
             payload = self._payload(data, name)
             version = _version(data, payload)
             keys = FIELD_ALIASES.get(name, {})
+            payload = self._noted(name, payload, f"{theirs}/_data")
             fields = {keys.get(key, key) for key in payload} - {"version"}
             types = {str(v["_type"]) for v in payload.values() if _has_type(v)}
-            entry = entry_for(
-                name, Written(wire_name, version, frozenset(fields), frozenset(types))
-            )
+            written = Written(wire_name, version, frozenset(fields), frozenset(types))
+            entry = entry_for(name, written, writer=self._writer)
         except QconfigError as error:
             self.problems += [p.at(pointer_prefix=theirs) for p in error.problems]
             return None
@@ -117,6 +154,10 @@ class _Reader:
         }
         if TORCHAO_VERSION in _kinds(entry.cls) and version is not None:
             head[TORCHAO_VERSION] = version
+        plain = {key: value for key, value in payload.items() if key != "version"}
+        for key, text in field_notes(Read(entry, wire_name, version, plain)):
+            place = f"{theirs}/_data{json_pointer(key)}" if key else theirs
+            self.notes.append(Note(place, text))
         defaults = NULL_IS_DEFAULT.get(name, frozenset())
         values = {
             key: value
@@ -124,15 +165,54 @@ class _Reader:
             if key != "version" and not (value is None and key in defaults)
         }
         body = self._fields(entry.cls, values, ours, f"{theirs}/_data", keys)
-        return body | head if len(self.problems) == before else None
+        filled = FILLED.get((entry.name, entry.version), {})
+        return {**filled, **body, **head} if len(self.problems) == before else None
+
+    def _replaced(self, data: Mapping[str, Any], wire_name: str, ours: str, theirs: str) -> Any:
+        """Translate a config that another one of torchao's says as well."""
+        payload = _object_in(data)
+        found = REPLACED[wire_name]({k: v for k, v in payload.items() if k != "version"})
+        for key, text in found.notes:
+            place = f"{theirs}/_data{json_pointer(key)}" if key else theirs
+            self.notes.append(Note(place, text))
+        return self.config(
+            {"_type": found.type, "_version": found.version, "_data": found.data}, ours, theirs
+        )
+
+    def _noted(self, name: str, payload: dict[str, Any], theirs: str) -> dict[str, Any]:
+        """Return the fields that are carried, with maps as they had effect; note the others."""
+        rest = dict(payload)
+        for key, text in NOT_CARRIED.get(name, {}).items():
+            if rest.get(key) is not None:
+                self.notes.append(Note(theirs + json_pointer(key), text))
+                rest[key] = None
+        if name == "FqnToConfig":
+            for key, entries in payload.items():
+                if isinstance(entries, Mapping):
+                    rest[key], notes = effective_map(entries, self._writer)
+                    self.notes += [
+                        Note(theirs + (json_pointer(key, at) if at else json_pointer(key)), text)
+                        for at, text in notes
+                    ]
+        return rest
 
     def _type(self, data: Any) -> Any:
         if not isinstance(data, Mapping) or "_type" not in data:
-            raise FieldError("not a torchao config", found=data, expected=_CONFIG_FORM)
+            is_named = isinstance(data, Mapping) and isinstance(data.get("name"), str)
+            raise FieldError(
+                "not a torchao config",
+                found=data,
+                expected=_CONFIG_FORM,
+                hint="the key of the class is _type, not name" if is_named else None,
+            )
         for key in data:
             if key not in {"_type", "_version", "_data"}:
                 raise UnknownFieldError(
-                    "unknown field", pointer=json_pointer(key), found=key, expected=_CONFIG_FORM
+                    "unknown field",
+                    pointer=json_pointer(key),
+                    found=key,
+                    expected=_CONFIG_FORM,
+                    hint="fields of the config stand in _data" if "_data" not in data else None,
                 )
         return data["_type"]
 
@@ -226,6 +306,8 @@ class _Reader:
         self._places[f"{ours}/type"] = f"{theirs}/_type"
         if issubclass(kind, Enum):
             payload = value.get("_data")
+            if isinstance(payload, str) and kind is not DType:
+                payload = _member_of(kind, payload)
             members = {m.value if kind is DType else m.name: m.value for m in kind}
             if not isinstance(payload, str) or payload not in members:
                 raise UnknownNameError(
@@ -252,10 +334,17 @@ def _plain_text(value: str, options: list[Any]) -> str:
     """Return a string as our documents have it: dtypes without torch., enum members in capitals."""
     if DType in options:
         return value.removeprefix("torch.")
-    enums = [o for o in options if isinstance(o, type) and issubclass(o, Enum)]
     # torchao's enums of strings have the lower-case names as values, and take them for members.
-    members = {member.lower() for kind in enums for member in kind.__members__}
-    return value.upper() if value in members else value
+    for kind in (o for o in options if isinstance(o, type) and issubclass(o, Enum)):
+        if value.islower() and _member_of(kind, value.upper()) in kind.__members__:
+            return _member_of(kind, value.upper())
+    return value
+
+
+def _member_of(kind: type[Enum], name: str) -> str:
+    """Return today's name of a member, unless the enum still has the one that was written."""
+    aliases = {} if name in kind.__members__ else MEMBER_ALIASES.get(kind.__name__, {})
+    return aliases.get(name, name)
 
 
 def _object_in(envelope: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,12 +1,20 @@
 """What torchao says in other words than ours, and what it has no words for."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
 
+from qconfig.builders.int8_int4 import as_intx
 from qconfig.configs.granularity import PerBlock, PerGroup, PerRow, PerToken
 from qconfig.dialects.torchao.forms import LOWER_CASE_STEPS
 from qconfig.errors import MigrationError
+from qconfig.versioning import Config
+
+SAID_AS: Mapping[str, Callable[[Any], Config]] = {
+    "Int8DynamicActivationInt4WeightConfig": as_intx,
+}
+"""Configs whose name torchao 0.18 does not read: as another that builds the same."""
 
 _INT8_PAIRS = ("Int8DynamicActivationInt8WeightConfig", "Int8StaticActivationInt8WeightConfig")
 

@@ -8,7 +8,7 @@ import attrs
 
 from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.forms import DTYPE, FIELD_ALIASES, FORMS
-from qconfig.dialects.torchao.words import in_torchaos_words
+from qconfig.dialects.torchao.words import SAID_AS, in_torchaos_words
 from qconfig.errors import MigrationError, QconfigError, json_pointer
 from qconfig.versioning import Config, registry
 
@@ -17,12 +17,16 @@ def to_envelope(config: Config) -> dict[str, Any]:
     """Return a config as torchao 0.18 writes it.
 
     Args:
-        config: a registered config of any version; it is brought to torchao's first.
+        config: a registered config of any version; it is brought to torchao's first. An
+            Int8DynamicActivationInt4WeightConfig, which torchao 0.18 cannot read, is written as the
+            Int8DynamicActivationIntxWeightConfig that builds the same.
 
     Raises:
         MigrationError: torchao has no such config, or no words for what it says.
     """
     name = registry.entry_of(type(config)).name
+    if name in SAID_AS:
+        return to_envelope(SAID_AS[name](registry.convert(config)))
     forms = FORMS.get(name)
     if forms is None:
         raise MigrationError(

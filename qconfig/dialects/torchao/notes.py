@@ -1,0 +1,26 @@
+"""What reading a document of torchao's assumed, or could not carry."""
+
+from attrs import frozen
+
+from qconfig.versioning import Config
+
+
+@frozen
+class Note:
+    """One thing to tell about a document that was read.
+
+    Args:
+        pointer: JSON pointer of what it is about, into the document.
+        text: what was assumed, or is not carried.
+    """
+
+    pointer: str
+    text: str
+
+
+@frozen
+class ReadConfig:
+    """A config that was read, in its current version, and what to tell about it."""
+
+    config: Config
+    notes: tuple[Note, ...] = ()
