@@ -38,6 +38,7 @@ def problem_of(tmp_path, tensors, metadata) -> QconfigError:
 
 @pytest.mark.parametrize("part", ["qdata", "scale", "zero_point"])
 def test_a_missing_part_is_named_with_its_key(tmp_path, parts, part):
+    """The error for a lost part has the tensor, the key and the file."""
     tensors, metadata = parts
     del tensors[f"a._weight_{part}"]
     problem = problem_of(tmp_path, tensors, metadata)
@@ -49,6 +50,7 @@ def test_a_missing_part_is_named_with_its_key(tmp_path, parts, part):
 
 
 def test_a_part_missing_in_all_shards_says_which_were_looked_at(tmp_path, parts):
+    """The error for a part that no shard has lists the shards."""
     tensors, metadata = parts
     bias = {"a.bias": tensors.pop("a.bias")}
     del tensors["a._weight_scale"]
@@ -59,6 +61,7 @@ def test_a_part_missing_in_all_shards_says_which_were_looked_at(tmp_path, parts)
 
 
 def test_a_listed_tensor_without_description_is_named(tmp_path, parts):
+    """A name without metadata, on which torchao fails in its JSON reader, is an error of ours."""
     tensors, metadata = parts
     del metadata[NAME]
     problem = problem_of(tmp_path, tensors, metadata)
@@ -68,6 +71,7 @@ def test_a_listed_tensor_without_description_is_named(tmp_path, parts):
 
 
 def test_a_described_tensor_that_nobody_lists_is_named(tmp_path, parts):
+    """A description whose name is not listed is not passed over."""
     tensors, metadata = parts
     metadata["tensor_names"] = json.dumps(["a.bias"])
     problem = problem_of(tmp_path, tensors, metadata)
@@ -77,6 +81,7 @@ def test_a_described_tensor_that_nobody_lists_is_named(tmp_path, parts):
 
 @pytest.mark.parametrize("key", ["a.other", "b._weight_scale", "b.weight:qdata", "_w_qdata"])
 def test_a_tensor_that_nobody_describes_is_named(tmp_path, parts, key):
+    """A stored tensor without metadata is not taken for a plain one."""
     tensors, metadata = parts
     tensors[key] = torch.ones(2)
     problem = problem_of(tmp_path, tensors, metadata)
@@ -85,6 +90,7 @@ def test_a_tensor_that_nobody_describes_is_named(tmp_path, parts, key):
 
 
 def test_a_part_that_its_tensor_does_not_list_is_named(tmp_path, parts):
+    """A part that exists and is not listed is not dropped."""
     tensors, metadata = parts
     tensors["a._weight_act_pre_scale"] = torch.ones(64)
     problem = problem_of(tmp_path, tensors, metadata)
@@ -93,6 +99,7 @@ def test_a_part_that_its_tensor_does_not_list_is_named(tmp_path, parts):
 
 
 def test_a_part_left_out_of_the_list_is_named(tmp_path, parts):
+    """A list of parts without one that the class needs is an error."""
     tensors, metadata = parts
     metadata = changed(metadata, NAME, _tensor_data_names=["qdata", "zero_point"])
     with pytest.raises(CheckpointError) as caught:
@@ -103,6 +110,7 @@ def test_a_part_left_out_of_the_list_is_named(tmp_path, parts):
 
 
 def test_a_part_that_the_class_does_not_have_is_named(tmp_path, parts):
+    """An unknown part gets an error with the nearest known one."""
     tensors, metadata = parts
     names = ["qdata", "scale", "zero_point", "zero_points"]
     problem = problem_of(tmp_path, tensors, changed(metadata, NAME, _tensor_data_names=names))
@@ -112,6 +120,7 @@ def test_a_part_that_the_class_does_not_have_is_named(tmp_path, parts):
 
 
 def test_a_class_that_torchao_never_flattened_is_named(tmp_path, parts):
+    """A class outside of torchao's list is refused by name."""
     tensors, metadata = parts
     problem = problem_of(tmp_path, tensors, changed(metadata, NAME, _type="Int4PreshuffledTensor"))
     assert problem.message == "torchao stores no tensors of this class in safetensors files"
@@ -119,6 +128,7 @@ def test_a_class_that_torchao_never_flattened_is_named(tmp_path, parts):
 
 
 def test_a_key_that_two_tensors_claim_is_named(tmp_path, parts):
+    """One stored tensor cannot be a part and a plain tensor."""
     tensors, metadata = parts
     metadata["a._weight_scale"] = '{"_type": "Tensor"}'
     metadata["tensor_names"] = json.dumps([NAME, "a.bias", "a._weight_scale"])
@@ -128,6 +138,7 @@ def test_a_key_that_two_tensors_claim_is_named(tmp_path, parts):
 
 
 def test_descriptions_that_differ_between_shards_are_named(tmp_path, parts):
+    """Two shards with other metadata for one tensor are a contradiction."""
     tensors, metadata = parts
     bias = {"a.bias": tensors.pop("a.bias")}
     other = changed(metadata, NAME, _type="Float8Tensor")
@@ -137,6 +148,7 @@ def test_descriptions_that_differ_between_shards_are_named(tmp_path, parts):
 
 
 def test_descriptions_that_say_the_same_in_other_words_are_one(tmp_path, parts):
+    """Metadata repeated in each shard may differ in the order of keys."""
     tensors, metadata = parts
     bias = {"a.bias": tensors.pop("a.bias")}
     other = {k: json.dumps(json.loads(v), sort_keys=True) for k, v in metadata.items()}
@@ -175,6 +187,7 @@ def test_descriptions_that_say_the_same_in_other_words_are_one(tmp_path, parts):
     ],
 )
 def test_a_malformed_description_is_named_and_nothing_is_called(tmp_path, parts, text, message):
+    """Wrong metadata is an error with tensor and pointer, and no name in it is looked up."""
     tensors, metadata = parts
     problem = problem_of(tmp_path, tensors, metadata | {NAME: text})
     assert message in problem.message
@@ -184,6 +197,7 @@ def test_a_malformed_description_is_named_and_nothing_is_called(tmp_path, parts,
 
 @pytest.mark.parametrize("text", ["{", "{}", "[1]", '"a.weight"'])
 def test_a_malformed_listing_is_named(tmp_path, parts, text):
+    """A list of names that is none is an error."""
     tensors, metadata = parts
     save_file(tensors, tmp_path / "m.safetensors", metadata=metadata | {"tensor_names": text})
     header = read_header(tmp_path / "m.safetensors")
@@ -193,6 +207,7 @@ def test_a_malformed_listing_is_named(tmp_path, parts, text):
 
 
 def test_all_problems_come_at_once(tmp_path):
+    """Problems of several tensors are one error."""
     tensors, metadata = flattened({f"m{i}.weight": INT8 for i in range(4)})
     del tensors["m0._weight_qdata"], tensors["m1._weight_scale"], metadata["m2.weight"]
     tensors["m3.more"] = torch.ones(1)

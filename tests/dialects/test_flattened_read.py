@@ -53,11 +53,13 @@ def same(ours: Any, theirs: Any) -> bool:
 
 
 def raw(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor."""
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_class_that_torchao_flattens_has_its_parts_and_attributes(tmp_path, name):
+    """Parts have torchao's bytes, attributes its values."""
     found = read_files(tmp_path, {"model.safetensors": flattened({"a.weight": ALL[name]})})
     stored = found.stored["a.weight"]
     assert stored.name == type(ALL[name]).__name__
@@ -68,6 +70,7 @@ def test_every_class_that_torchao_flattens_has_its_parts_and_attributes(tmp_path
 
 
 def test_a_plain_tensor_is_plain(tmp_path):
+    """A tensor of type Tensor stays what it is."""
     bias = weight(4)
     found = read_files(tmp_path, {"model.safetensors": flattened({"a.bias": bias})})
     assert found.plain["a.bias"].load().equal(bias)
@@ -77,6 +80,7 @@ def test_a_plain_tensor_is_plain(tmp_path):
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("where", ["first", "last", "all", "apart"])
 def test_parts_and_metadata_may_lie_in_any_shard(tmp_path, count, where):
+    """A tensor is whole wherever its parts and its metadata lie."""
     tensors, metadata = flattened(named(ALL))
     names = [f"model-{i}.safetensors" for i in range(count)]
     keys = sorted(tensors)
@@ -96,6 +100,7 @@ def test_parts_and_metadata_may_lie_in_any_shard(tmp_path, count, where):
 
 
 def test_shards_may_list_their_own_tensors_only(tmp_path):
+    """Lists of several shards are put together."""
     first, second = ({f"m{i}.weight": ALL["int8_rows"]} for i in range(2))
     files = {"1.safetensors": flattened(first), "2.safetensors": flattened(second)}
     assert read_files(tmp_path, files).shard_of == {
@@ -105,6 +110,7 @@ def test_shards_may_list_their_own_tensors_only(tmp_path):
 
 
 def test_names_without_a_dot_have_keys_without_a_module(tmp_path):
+    """A parameter of the model itself is read, too."""
     tensors, metadata = flattened({"a.weight": ALL["int8_rows"], "a.scale": weight(1)})
     bare = {key.removeprefix("a."): tensor for key, tensor in tensors.items()}
     names = {k.removeprefix("a."): v for k, v in metadata.items() if k != "tensor_names"}
@@ -115,6 +121,7 @@ def test_names_without_a_dot_have_keys_without_a_module(tmp_path):
 
 
 def test_names_that_begin_like_each_other_keep_their_parts(tmp_path):
+    """No tensor gets a part of another whose name begins like its own."""
     tensors = {
         "m.w": ALL["int8_rows"],
         "m.w_1": ALL["float8_rows"],
@@ -142,6 +149,7 @@ def test_names_that_begin_like_each_other_keep_their_parts(tmp_path):
     ],
 )
 def test_every_granularity_is_read(tmp_path, name, data):
+    """Granularities that torchao saves and cannot load are read, too."""
     tensors, metadata = flattened({"a.weight": ALL["float8_dynamic"]})
     text = metadata["a.weight"].replace(
         '{"_type": "PerTensor", "_data": {}}', json.dumps({"_type": name, "_data": data})
@@ -152,6 +160,7 @@ def test_every_granularity_is_read(tmp_path, name, data):
 
 
 def test_an_enum_that_torchao_writes_and_cannot_load_is_read(tmp_path):
+    """An activation quantization given as an enum is its member."""
     tensors, metadata = flattened({"a.weight": ALL["intx_tokens"]})
     name = "IntxUnpackedToInt8TensorActivationQuantization"
     data = json.loads(metadata["a.weight"])["_data"] | {
@@ -164,6 +173,7 @@ def test_an_enum_that_torchao_writes_and_cannot_load_is_read(tmp_path):
 
 @pytest.mark.parametrize("text", ["torch.bfloat16", "bfloat16"])
 def test_a_dtype_may_be_a_text(tmp_path, text):
+    """A dtype written as text is the dtype."""
     tensors, metadata = flattened({"a.weight": ALL["int8_rows"]})
     data = json.loads(metadata["a.weight"])["_data"] | {"dtype": text}
     files = {"m.safetensors": (tensors, changed(metadata, "a.weight", _data=data))}
@@ -171,6 +181,7 @@ def test_a_dtype_may_be_a_text(tmp_path, text):
 
 
 def test_exponents_stored_as_bytes_have_their_own_type(tmp_path):
+    """Scales stored as uint8 are e8m0 of the same bytes."""
     tensors, metadata = flattened({"a.weight": ALL["mxfp8"]})
     tensors["a._weight_scale"] = tensors["a._weight_scale"].view(torch.uint8)
     scale = (
@@ -184,6 +195,7 @@ def test_exponents_stored_as_bytes_have_their_own_type(tmp_path):
 
 
 def test_a_file_of_014_has_keys_with_colons_and_no_lists_of_parts():
+    """A file that torchao 0.14.1 wrote is read with its own form of keys."""
     header = read_header(OLD)
     found = read_flattened({OLD.name: header}, lazy_tensors(header))
     truth = load_file(DATA / "flattened" / "0.14.1.truth.safetensors")
@@ -205,6 +217,7 @@ def test_a_file_of_014_has_keys_with_colons_and_no_lists_of_parts():
 
 @pytest.mark.parametrize("file", REAL, ids=lambda f: f"{f.parent.name}-{f.stem}")
 def test_files_of_real_releases_are_read_whole(file):
+    """Each stored tensor of a real file belongs to something."""
     header = read_header(file)
     assert is_torchao(header.metadata)
     found = read_flattened({file.name: header}, lazy_tensors(header))
@@ -242,10 +255,12 @@ class _Odd:
     ],
 )
 def test_foreign_metadata_is_not_torchaos(metadata):
+    """Metadata of any other form is not torchao's, and no error."""
     assert not is_torchao(metadata)
 
 
 def test_weights_that_transformers_lists_and_does_not_store_are_noted(tmp_path):
+    """A tied weight is listed twice and stored once."""
     tensors, metadata = flattened({"embed.weight": weight(4, 2), "head.weight": weight(4, 2)})
     del tensors["head.weight"]
     found = read_files(tmp_path, {"m.safetensors": (tensors, metadata)})
