@@ -22,7 +22,11 @@ from qconfig.layouts.intx import ActivationQuantization
 from qconfig.migrations.mx_tensor_layout import QuantizeTensorToMXKwargs013
 from qconfig.versioning import registry
 
+_How = ActivationQuantization
 _SYMMETRIC, _ASYMMETRIC = MappingType.SYMMETRIC, MappingType.ASYMMETRIC
+# Layouts of weights, with the version from which on they say how activations are quantized.
+_OF_INT8 = {"BlockSparseTensorLayout": 1, "Int8TensorLayout": 2}
+_OF_FEWER_BITS = {"CutlassInt4PackedTensorLayout": 1, "IntxUnpackedToInt8TensorLayout": 2}
 
 
 @frozen
@@ -31,32 +35,32 @@ class Function:
 
     Args:
         int8: mapping of int8 codes, for a weight of int8 codes; None where there is none.
-        intx: the same for other weights: a value of ActivationQuantization.
+        intx: how codes of fewer bits are multiplied with; None where they cannot be.
         changes: what ours does otherwise.
     """
 
     int8: MappingType | None = None
-    intx: str | None = None
+    intx: ActivationQuantization | None = None
     changes: tuple[str, ...] = ()
 
 
-_REDUCED = Function(_SYMMETRIC, "int8_sym_per_token", changes=(changes.REDUCED_RANGE,))
-_SYMMETRIC_INT8 = Function(_SYMMETRIC, "int8_sym_per_token")
+_REDUCED = Function(_SYMMETRIC, _How.INT8_SYM_PER_TOKEN, changes=(changes.REDUCED_RANGE,))
+_SYMMETRIC_INT8 = Function(_SYMMETRIC, _How.INT8_SYM_PER_TOKEN)
 
 FUNCTIONS: Mapping[str, Function] = {
     "_ActQuantizer.dynamic_quantize": _REDUCED,
-    "_int4_symm_cutlass_quant": Function(intx="int4_sym_per_token"),
-    "_int4_symm_per_token_quant_cutlass": Function(intx="int4_sym_per_token"),
-    "_int8_asymm_per_token_quant": Function(_ASYMMETRIC, "int8_asym_per_token"),
+    "_int4_symm_cutlass_quant": Function(intx=_How.INT4_SYM_PER_TOKEN),
+    "_int4_symm_per_token_quant_cutlass": Function(intx=_How.INT4_SYM_PER_TOKEN),
+    "_int8_asymm_per_token_quant": Function(_ASYMMETRIC, _How.INT8_ASYM_PER_TOKEN),
     "_int8_symm_cutlass_quant": _SYMMETRIC_INT8,
     "_int8_symm_per_token_quant": _REDUCED,
     "_int8_symm_per_token_reduced_range_quant": _REDUCED,
     "_int8_symm_per_token_reduced_range_quant_cutlass": _REDUCED,
     "_int8_symm_per_token_reduced_range_quant_noop_decode": Function(
-        _SYMMETRIC, "int8_sym_per_token", changes=(changes.REDUCED_RANGE, changes.SINGLE_TOKENS)
+        _SYMMETRIC, _How.INT8_SYM_PER_TOKEN, changes=(changes.REDUCED_RANGE, changes.SINGLE_TOKENS)
     ),
     "_uint8_asymm_per_token_quant": Function(
-        None, "uint8_asym_per_token", changes=(changes.UNSIGNED,)
+        None, _How.UINT8_ASYM_PER_TOKEN, changes=(changes.UNSIGNED,)
     ),
 }
 """Functions that make int8 and int4 activations; those of other types are in `_OTHERS`."""
@@ -108,12 +112,12 @@ def quantizing(weight: Read, function: StoredFunction, kwargs: Mapping[str, Any]
             hint=nearest(function.name, {*FUNCTIONS, *_OTHERS}),
         )
     _check_kwargs(function, kwargs, ())
-    if name == "Int8TensorLayout" and known.int8 is not None:
+    if name in _OF_INT8 and known.int8 is not None:
         how = QuantizeTensorToInt8Kwargs(PerRow(), known.int8)
-        result = weight.at_least(2).with_fields(act_quant_kwargs=how)
-    elif name == "IntxUnpackedToInt8TensorLayout" and known.intx in set(ActivationQuantization):
-        kind = ActivationQuantization(known.intx)
-        result = weight.at_least(2).with_fields(activation_quantization=kind)
+        result = weight.at_least(_OF_INT8[name]).with_fields(act_quant_kwargs=how)
+    elif name in _OF_FEWER_BITS and known.intx is not None:
+        result = weight.at_least(_OF_FEWER_BITS[name])
+        result = result.with_fields(activation_quantization=known.intx)
     else:
         raise _unfit(function.name, weight)
     dtype: DType = result.layout.dtype  # type: ignore[attr-defined]

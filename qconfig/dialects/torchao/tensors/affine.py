@@ -7,20 +7,42 @@ The shell says block size, bounds and what zero points are; `tensor_impl`, up to
 from collections.abc import Mapping
 
 from qconfig.dialects.torchao.stored import Stored, StoredEnum
+from qconfig.dialects.torchao.tensors.floatx import read_floatx
+from qconfig.dialects.torchao.tensors.int4_packed import (
+    order_unknown,
+    read_cpu,
+    read_cutlass,
+    read_tiled,
+    read_xpu,
+)
 from qconfig.dialects.torchao.tensors.names import releases_of
 from qconfig.dialects.torchao.tensors.plain import read_float8_impl, read_plain, read_qdq
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
 from qconfig.dialects.torchao.tensors.refusals import refused
 from qconfig.dialects.torchao.tensors.shell import Implementation, Shell
+from qconfig.dialects.torchao.tensors.sparse import read_block_sparse
+from qconfig.dialects.torchao.tensors.uintx import read_uintx
 from qconfig.errors import QconfigError
 from qconfig.versioning import Layout
 
 IMPLEMENTATIONS: Mapping[str, Implementation] = {
+    "BlockSparseAQTLayout": read_block_sparse,
+    "BlockSparseAQTTensorImpl": read_block_sparse,
     "Float8AQTLayout": read_float8_impl,
     "Float8AQTTensorImpl": read_float8_impl,
+    "FloatxTensorCoreAQTLayout": read_floatx,
+    "FloatxTensorCoreAQTTensorImpl": read_floatx,
+    "FpxTensorCoreAQTLayout": read_floatx,
+    "Int4CPUAQTTensorImpl": read_cpu,
+    "Int4PackedTensorImpl": read_cutlass,
+    "Int4XPUAQTTensorImpl": read_xpu,
     "PlainAQTLayout": read_plain,
     "PlainAQTTensorImpl": read_plain,
     "QDQTensorImpl": read_qdq,
+    "TensorCoreTiledAQTLayout": read_tiled,
+    "TensorCoreTiledAQTTensorImpl": read_tiled,
+    "UintxAQTLayout": read_uintx,
+    "UintxAQTTensorImpl": read_uintx,
 }
 """How each arrangement that can be read is read, by its class name."""
 
@@ -52,7 +74,8 @@ def read_affine(stored: Stored, context: Context) -> Read:
         raise error.at(pointer_prefix=f"/{name}") from None
     releases = "0.3 to 0.6" if name == "layout_tensor" else "0.7 to 0.17"
     known = releases_of(implementation.path) or releases
-    read = Read(layout, origin(implementation, context.releases(known)))
+    notes = order_unknown(layout)
+    read = Read(layout, origin(implementation, context.releases(known), ambiguities=notes))
     return read.inside(stored.name)
 
 

@@ -11,6 +11,7 @@ from qconfig.dialects.torchao.tensors.shell import (
     layout_object,
     zero_points,
 )
+from qconfig.dialects.torchao.tensors.uintx import read_unsigned
 from qconfig.dialects.torchao.tensors.values import mm_config
 from qconfig.errors import MigrationError
 from qconfig.migrations.float8_tensor_layout import Float8TensorLayoutV1
@@ -30,13 +31,16 @@ _WHOLE_NUMBERS = {DType.INT8, DType.INT32, DType.INT64}
 
 
 def read_plain(shell: Shell, fields: Fields, _context: Context) -> Layout:
-    """Read codes one a byte: int8 of the whole range, or fewer bits in an int8.
+    """Read codes one a byte: int8 of the whole range, fewer bits in an int8, or unsigned ones.
 
     Raises:
-        MigrationError: zero points that are values, or codes of another type.
+        MigrationError: zero points of signed codes that are values.
     """
     layout_object(fields)
-    codes = _signed_codes(shell, fields)
+    codes = fields.tensor("int_data")
+    if codes.dtype is not DType.INT8:
+        return read_unsigned(shell, fields, codes)
+    _check_signed(shell, codes)
     zero_point = zero_points(shell, fields)
     low, high = shell.bounds
     if (low, high) not in _WHOLE or not (zero_point is None or zero_point.dtype in _WHOLE_NUMBERS):
@@ -63,7 +67,8 @@ def read_qdq(shell: Shell, fields: Fields, _context: Context) -> Layout:
         MigrationError: zero points that are values, or codes of another type.
     """
     layout_object(fields)
-    codes = _signed_codes(shell, fields)
+    codes = fields.tensor("int_data")
+    _check_signed(shell, codes)
     return _intx(shell, codes, fields.tensor("scale"), zero_points(shell, fields))
 
 
@@ -86,11 +91,10 @@ def read_float8_impl(shell: Shell, fields: Fields, _context: Context) -> Layout:
     return layout
 
 
-def _signed_codes(shell: Shell, fields: Fields) -> LazyTensor:
-    codes = fields.tensor("int_data")
+def _check_signed(shell: Shell, codes: LazyTensor) -> None:
     if codes.dtype is not DType.INT8:
         raise MigrationError(
-            "plain codes of an unsigned or wider type cannot be read",
+            "codes are of another type than their class stores",
             pointer="/int_data",
             found=codes.dtype.value,
             expected="int8",
@@ -102,7 +106,6 @@ def _signed_codes(shell: Shell, fields: Fields) -> LazyTensor:
             found="ZeroPointDomain.FLOAT",
             expected="ZeroPointDomain.INT or ZeroPointDomain.NONE",
         )
-    return codes
 
 
 def _intx(

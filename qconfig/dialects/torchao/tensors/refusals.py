@@ -35,7 +35,6 @@ class Refusal:
 
 
 REFUSED: Mapping[str, Refusal] = {
-    "BlockSparseAQTLayout": Refusal("0.6", _SPARSE),
     "CodebookQuantizedPackedTensor": Refusal("0.14 and later", _CODEBOOK),
     "CodebookQuantizedTensor": Refusal("0.8 and later", _CODEBOOK),
     "CutlassSemiSparseTensorImpl": Refusal("0.10 to 0.16", _SPARSE),

@@ -13,9 +13,15 @@ from qconfig.dialects.torchao.tensors.float8 import (
     read_static_float8,
 )
 from qconfig.dialects.torchao.tensors.int4 import read_fbgemm_int4, read_int4
+from qconfig.dialects.torchao.tensors.int4_packed import (
+    read_opaque,
+    read_plain_int32,
+    read_tile_packed,
+)
 from qconfig.dialects.torchao.tensors.int8 import read_int8
 from qconfig.dialects.torchao.tensors.intx import read_intx, read_intx_013
 from qconfig.dialects.torchao.tensors.mx import read_mx
+from qconfig.dialects.torchao.tensors.nf4 import read_nf4
 from qconfig.dialects.torchao.tensors.nvfp4 import read_nvfp4
 from qconfig.dialects.torchao.tensors.reading import Context, Read, Reader
 from qconfig.dialects.torchao.tensors.refusals import refused
@@ -26,12 +32,16 @@ READERS: Mapping[str, Reader] = {
     "FbgemmFp8Tensor": read_fbgemm_float8,
     "FbgemmInt4Tensor": read_fbgemm_int4,
     "Float8Tensor": read_float8,
+    "Int4OpaqueTensor": read_opaque,
+    "Int4PlainInt32Tensor": read_plain_int32,
     "Int4Tensor": read_int4,
+    "Int4TilePackedTo4dTensor": read_tile_packed,
     "Int8Tensor": read_int8,
     "IntxUnpackedTensor": read_intx_013,
     "IntxUnpackedToInt8Tensor": read_intx,
     "LinearActivationQuantizedTensor": read_dynamic,
     "MXTensor": read_mx,
+    "NF4Tensor": read_nf4,
     "NVFP4Tensor": read_nvfp4,
     "PrototypeFloat8Tensor": read_static_float8,
     "WeightTensorWithLinearActivationQuantizationMetadata": read_static,

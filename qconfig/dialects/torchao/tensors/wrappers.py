@@ -26,7 +26,10 @@ _WIDER = {
 }
 _HAS_PRE_SCALE = {
     "Float8TensorLayout": 3,
+    "Int4OpaqueTensorLayout": 2,
+    "Int4PlainInt32TensorLayout": 2,
     "Int4TensorLayout": 3,
+    "Int4TilePackedTo4dTensorLayout": 2,
     "Int8TensorLayout": 3,
     "IntxUnpackedToInt8TensorLayout": 3,
     "UintxTensorLayout": 2,

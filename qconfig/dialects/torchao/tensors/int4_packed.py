@@ -1,0 +1,213 @@
+"""Int4 codes in the order of a kernel, inside AffineQuantizedTensor and in classes of their own."""
+
+from typing import Any
+
+from qconfig.codec.dtypes import DType
+from qconfig.dialects.torchao.stored import Stored, StoredEnum
+from qconfig.dialects.torchao.tensors.names import releases_of
+from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin, wrong
+from qconfig.dialects.torchao.tensors.shell import Shell, check_untransposed, layout_object
+from qconfig.errors import MigrationError
+from qconfig.layouts.int4_packing import CpuInt4Order, cpu_orders_agree
+from qconfig.migrations.cutlass_int4_packed_tensor_layout import CutlassInt4PackedTensorLayoutV1
+from qconfig.migrations.int4_opaque_tensor_layout import (
+    ActMappingType,
+    Int4OpaqueTensorLayoutV1,
+    Int4OpaqueTensorLayoutV2,
+    Int4OpaqueTensorLayoutV3,
+)
+from qconfig.migrations.int4_plain_int32_tensor_layout import (
+    Int4PlainInt32TensorLayoutV1,
+    Int4PlainInt32TensorLayoutV2,
+)
+from qconfig.migrations.int4_tile_packed_to4d_tensor_layout import (
+    Int4TilePackedTo4dTensorLayoutV1,
+    Int4TilePackedTo4dTensorLayoutV2,
+)
+from qconfig.versioning import Layout
+
+_SECOND_KERNEL = ("qzeros", "compensation")
+_CPU_ORDER = (
+    "order of codes: the file does not say for which processor they are packed; taken is {order}, "
+    "and for {rows} rows another would give other values"
+)
+_GPU_ORDER = (
+    "order of codes: the file does not say for which GPU they are packed; taken is NVIDIA's, and "
+    "AMD's would give other values"
+)
+
+
+def read_tiled(shell: Shell, fields: Fields, _context: Context) -> Layout:
+    """Read codes in tiles of a GPU's matrix instructions.
+
+    Raises:
+        MigrationError: zero points that are codes, which the kernel does not have.
+        LayoutError: tensors that do not fit each other.
+    """
+    _check_values(shell)
+    layout_object(fields)
+    layout: Layout = Int4TilePackedTo4dTensorLayoutV1(
+        fields.tensor("packed_weight"),
+        fields.tensor("scale_and_zero"),
+        shell.block_size,
+        shell.shape,
+        shell.dtype,
+        transposed=bool(fields.optional("transposed", bool)),
+    )
+    return layout
+
+
+def read_cpu(shell: Shell, fields: Fields, _context: Context) -> Layout:
+    """Read codes in the order of a CPU's kernel.
+
+    Raises:
+        MigrationError: zero points that are codes, which the kernel does not have.
+        LayoutError: tensors that do not fit each other.
+    """
+    _check_values(shell)
+    layout_object(fields)
+    layout: Layout = Int4OpaqueTensorLayoutV1(
+        fields.tensor("packed_weight"),
+        fields.tensor("scale_and_zero"),
+        shell.block_size,
+        shell.dtype,
+        transposed=bool(fields.optional("transposed", bool)),
+    )
+    return layout
+
+
+def read_xpu(shell: Shell, fields: Fields, _context: Context) -> Layout:
+    """Read codes eight an int32, with scales and zero points together or apart.
+
+    Raises:
+        MigrationError: a transposed tensor.
+        LayoutError: tensors that do not fit each other.
+    """
+    check_untransposed(fields)
+    layout_object(fields)
+    layout: Layout = Int4PlainInt32TensorLayoutV1(
+        fields.tensor("packed_weight"),
+        shell.block_size,
+        shell.dtype,
+        scale_and_zero=fields.optional_tensor("scale_and_zero"),
+        scale=fields.optional_tensor("scale"),
+        zero=fields.optional_tensor("zero"),
+    )
+    return layout
+
+
+def read_cutlass(shell: Shell, fields: Fields, _context: Context) -> Layout:
+    """Read signed codes two a byte.
+
+    Raises:
+        LayoutError: tensors that do not fit each other.
+    """
+    layout_object(fields)
+    layout: Layout = CutlassInt4PackedTensorLayoutV1(
+        fields.tensor("int_data"), fields.tensor("scale"), shell.block_size, shell.dtype
+    )
+    return layout
+
+
+def read_tile_packed(stored: Stored, context: Context) -> Read:
+    """Read an Int4TilePackedTo4dTensor.
+
+    Raises:
+        ContainerError or UnknownFieldError: fields that no release wrote.
+        LayoutError: tensors that do not fit each other.
+    """
+    fields = Fields(stored)
+    layout = Int4TilePackedTo4dTensorLayoutV2(**_shared(fields), **_pairs(fields))
+    fields.done()
+    found = origin(stored, context.releases("0.14 and later"), ambiguities=(_GPU_ORDER,))
+    return Read(layout, found)
+
+
+def read_plain_int32(stored: Stored, context: Context) -> Read:
+    """Read an Int4PlainInt32Tensor.
+
+    Raises:
+        ContainerError or UnknownFieldError: fields that no release wrote.
+        LayoutError: tensors that do not fit each other.
+    """
+    fields = Fields(stored)
+    layout = Int4PlainInt32TensorLayoutV2(
+        **_shared(fields), scale=fields.tensor("scale"), zero_point=fields.tensor("zero_point")
+    )
+    fields.done()
+    return Read(layout, origin(stored, context.releases("0.14 and later")))
+
+
+def read_opaque(stored: Stored, context: Context) -> Read:
+    """Read an Int4OpaqueTensor of 0.14 to 0.16, or a later one with fields of a second kernel.
+
+    Raises:
+        ContainerError or UnknownFieldError: fields that no release wrote.
+        LayoutError: tensors that do not fit each other.
+    """
+    fields = Fields(stored)
+    values = {**_shared(fields), **_pairs(fields)}
+    layout: Layout
+    if any(name in fields for name in (*_SECOND_KERNEL, "act_mapping_type")):
+        layout = Int4OpaqueTensorLayoutV3(
+            **values,
+            **{name: fields.optional_tensor(name) for name in _SECOND_KERNEL},
+            act_mapping_type=_mapping(fields),
+        )
+        releases = "0.17 and later"
+    else:
+        layout, releases = Int4OpaqueTensorLayoutV2(**values), "0.14 to 0.16"
+    fields.done()
+    known = releases_of(stored.path) or releases
+    return Read(
+        layout,
+        origin(stored, context.releases(known), ambiguities=order_unknown(layout)),
+    )
+
+
+def order_unknown(layout: Any) -> tuple[str, ...]:
+    """Return what a file does not say of codes that a processor packed, if it matters for them."""
+    if isinstance(layout, Int4TilePackedTo4dTensorLayoutV1 | Int4TilePackedTo4dTensorLayoutV2):
+        return (_GPU_ORDER,)
+    order = getattr(layout, "cpu_order", None)
+    if order is None:
+        return ()
+    packed = layout.packed_weight if hasattr(layout, "packed_weight") else layout.qdata
+    rows = packed.shape[0]
+    if all(cpu_orders_agree(rows, order, other) for other in CpuInt4Order):
+        return ()
+    return (_CPU_ORDER.format(order=order.value, rows=rows),)
+
+
+def _shared(fields: Fields) -> dict[str, Any]:
+    return {
+        "qdata": fields.tensor("qdata"),
+        "block_size": fields.sizes("block_size"),
+        "shape": fields.shape,
+        "dtype": fields.value("dtype", DType, fields.stored.dtype) or DType.BFLOAT16,
+        "act_pre_scale": fields.optional_tensor("act_pre_scale"),
+    }
+
+
+def _pairs(fields: Fields) -> dict[str, Any]:
+    return {"scale_and_zero": fields.tensor("scale_and_zero")}
+
+
+def _mapping(fields: Fields) -> ActMappingType | None:
+    value = fields.take("act_mapping_type", None)
+    text = value.member.lower() if isinstance(value, StoredEnum) else value
+    if text is None:
+        return None
+    if text not in {kind.value for kind in ActMappingType}:
+        raise wrong("act_mapping_type", value, "symmetric or asymmetric")
+    return ActMappingType(text)
+
+
+def _check_values(shell: Shell) -> None:
+    if shell.domain != "FLOAT":
+        raise MigrationError(
+            "int4 codes of this kernel have zero points that are values",
+            pointer="/zero_point_domain",
+            found=f"ZeroPointDomain.{shell.domain}",
+            expected="ZeroPointDomain.FLOAT",
+        )
