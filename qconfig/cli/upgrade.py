@@ -63,7 +63,7 @@ def command(
     if report is not None and report.exists():
         raise UsageError("the report exists", file=report, hint="choose another name")
     if not is_checkpoint(source):
-        return upgrade_config_file(source, target, report, output, dry_run=dry_run)
+        return upgrade_config_file(source, target, report, output, dry_run=dry_run, writer=writer)
     if target is None and not dry_run:
         raise UsageError(
             "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"

@@ -58,6 +58,7 @@ DTYPE = "torch.dtype"
 TORCHAO_VERSION = "torchao_version"
 """The field of our versions in which torchao's own `_version` says which other fields count."""
 
+_ALGORITHM = "uintx_choose_qparams_algorithm"
 NVFP4_INFERENCE = "NVFP4InferenceConfig"
 """Two of our configs in one of torchao's: its mm_config says which."""
 
@@ -103,6 +104,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(3, (1, 2), ours=(TORCHAO_VERSION,)),
         Form(4, (1, 2)),
     ),
+    "Int8DynamicActivationUIntxWeightConfig": (Form(1, (1,)),),
     "Int8StaticActivationInt8WeightConfig": (Form(1, (1,)), Form(2, (1,)), Form(3, (1,))),
     "Int8WeightOnlyConfig": (Form(1, (1,)), Form(2, (1, 2))),
     "IntxWeightOnlyConfig": (
@@ -134,10 +136,24 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(3, (1,)),
         Form(4, (1,)),
     ),
+    "UIntxWeightOnlyConfig": (
+        Form(1, (1,), names=("UIntXWeightOnlyConfig",)),
+        Form(2, (1,), names=("GemliteUIntXWeightOnlyConfig",), ours=(_ALGORITHM,)),
+        Form(3, (1,), names=("GemliteUIntXWeightOnlyConfig",), ours=(_ALGORITHM,)),
+        Form(
+            4,
+            (1,),
+            names=("UIntxWeightOnlyConfig",),
+            ours=("packing_bitwidth", "set_inductor_config"),
+        ),
+        Form(5, (1,), names=("UIntxWeightOnlyConfig",), ours=(_ALGORITHM,)),
+    ),
 }
 """The forms of each config that torchao has, oldest first; the last is what torchao 0.18 reads."""
 
 ALIASES: Mapping[str, str] = {
+    "GemliteUIntXWeightOnlyConfig": "UIntxWeightOnlyConfig",
+    "UIntXWeightOnlyConfig": "UIntxWeightOnlyConfig",
     "AOPerModuleConfig": "FqnToConfig",
     "AWQUIntXConfig": "AWQConfig",
     "MXFPInferenceConfig": "MXDynamicActivationMXWeightConfig",

@@ -337,7 +337,7 @@ def _plain_text(value: str, options: list[Any]) -> str:
     # torchao's enums of strings have the lower-case names as values, and take them for members.
     for kind in (o for o in options if isinstance(o, type) and issubclass(o, Enum)):
         if value.islower() and _member_of(kind, value.upper()) in kind.__members__:
-            return _member_of(kind, value.upper())
+            return str(kind[_member_of(kind, value.upper())].value)
     return value
 
 

@@ -34,9 +34,28 @@ def in_torchaos_words(name: str, config: Any) -> dict[str, Any]:
         fields["granularity"] = _int8_pair(*fields["granularity"])
     if name == "Float8WeightOnlyConfig" and isinstance(fields["granularity"], PerBlock):
         raise _no_words(fields["granularity"], "PerTensor, PerRow or PerGroup")
+    if name == "UIntxWeightOnlyConfig":
+        _drop_algorithm(config, fields)
     if name in LOWER_CASE_STEPS and fields["step"] is not None:
         fields["step"] = fields["step"].value.lower()
     return fields
+
+
+def _drop_algorithm(config: Any, fields: dict[str, Any]) -> None:
+    """Leave out the algorithm, which follows from the bits in torchao.
+
+    Raises:
+        MigrationError: it is another.
+    """
+    found = fields.pop("uintx_choose_qparams_algorithm")
+    usual = attrs.evolve(config, uintx_choose_qparams_algorithm=None).algorithm
+    if found not in (None, usual):
+        raise MigrationError(
+            "torchao finds scales of these codes in another way",
+            pointer="/uintx_choose_qparams_algorithm",
+            found=found.value,
+            expected=usual.value,
+        )
 
 
 def _int8_pair(activation: Any, weight: Any) -> Any:
