@@ -169,6 +169,13 @@ def _nvfp4(draw: Draw, _: Entry, values: Values) -> None:
         values["use_dynamic_per_tensor_scale"] = False
 
 
+def _uintx(draw: Draw, _: Entry, values: Values) -> None:
+    words = st.sampled_from([None, 8, 16, 32])
+    kinds = st.sampled_from([f"uint{bits}" for bits in range(1, 9)])
+    _redraw(draw, values, packing_bitwidth=words, dtype=kinds.map(DType))
+    values.pop("mode", None)  # what no later version can say is tested by itself
+
+
 def _awq(draw: Draw, _: Entry, values: Values) -> None:
     if "quant_dtype" in values:
         values["quant_dtype"] = DType(f"uint{draw(st.integers(1, 8))}")
@@ -222,6 +229,7 @@ CONFIG_REPAIRS = {
     "Int8DynamicActivationInt4WeightConfig": _int8_int4,
     "Int8DynamicActivationInt8WeightConfig": _int8_dynamic,
     "Int8DynamicActivationIntxWeightConfig": _intx,
+    "Int8DynamicActivationUIntxWeightConfig": _uintx,
     "Int8StaticActivationInt8WeightConfig": _int8,
     "Int8StaticActivationIntxWeightConfig": _intx_static,
     "IntxFakeQuantizeConfig": _fake_intx,
@@ -231,5 +239,6 @@ CONFIG_REPAIRS = {
     "NVFP4WeightOnlyConfig": _nvfp4,
     "QATConfig": _qat,
     "SmoothQuantConfig": _smooth,
+    "UIntxWeightOnlyConfig": _uintx,
 }
 """By registered name; `tests.strategies` has those of layouts."""

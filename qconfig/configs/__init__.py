@@ -68,6 +68,11 @@ from qconfig.configs.qat import (
     IntxFakeQuantizeConfig,
     QATConfig,
 )
+from qconfig.configs.uintx import (
+    Int8DynamicActivationUIntxWeightConfig,
+    UIntxChooseQParamsAlgorithm,
+    UIntxWeightOnlyConfig,
+)
 
 __all__ = [
     "AWQConfig",
@@ -88,6 +93,7 @@ __all__ = [
     "Int8DynamicActivationInt4WeightConfig",
     "Int8DynamicActivationInt8WeightConfig",
     "Int8DynamicActivationIntxWeightConfig",
+    "Int8DynamicActivationUIntxWeightConfig",
     "Int8StaticActivationInt8WeightConfig",
     "Int8StaticActivationIntxWeightConfig",
     "Int8WeightOnlyConfig",
@@ -113,5 +119,7 @@ __all__ = [
     "Rule",
     "ScaleCalculationMode",
     "SmoothQuantConfig",
+    "UIntxChooseQParamsAlgorithm",
+    "UIntxWeightOnlyConfig",
     "ZeroPointDomain",
 ]

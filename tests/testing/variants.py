@@ -39,6 +39,7 @@ from qconfig.configs.nvfp4 import (
     NVFP4DynamicActivationNVFP4WeightConfig,
     NVFP4WeightOnlyConfig,
 )
+from qconfig.configs.uintx import UIntxChooseQParamsAlgorithm, UIntxWeightOnlyConfig
 
 SHAPE = (128, 256)
 """(N, K) of the weights of default configs: their groups have up to 128 elements."""
@@ -81,6 +82,12 @@ INT4 = [
     Int4WeightOnlyConfig(32),
     Int4WeightOnlyConfig(64, int4_choose_qparams_algorithm=Int4ChooseQParamsAlgorithm.HQQ),
 ]
+UINTX = [
+    UIntxWeightOnlyConfig(
+        32, 3, uintx_choose_qparams_algorithm=UIntxChooseQParamsAlgorithm.MIN_MAX
+    ),
+    UIntxWeightOnlyConfig(None, 8),
+]
 FLOAT8 = [
     Float8WeightOnlyConfig(DType.FLOAT8_E5M2, granularity=PerTensor()),
     Float8DynamicActivationFloat8WeightConfig(granularity=(PerRow(), PerRow())),
@@ -104,7 +111,7 @@ SCALED = [
     SmoothQuantConfig(Int8WeightOnlyConfig()),
     SmoothQuantConfig(Int8DynamicActivationInt8WeightConfig()),
 ]
-VARIANTS = [*INT8, *INTX, *INT4, *FLOAT8, *BLOCKS, *SCALED]
+VARIANTS = [*INT8, *INTX, *UINTX, *INT4, *FLOAT8, *BLOCKS, *SCALED]
 """Configs for weights of the kit's default shape."""
 TILES = [
     Float8DynamicActivationFloat8WeightConfig(

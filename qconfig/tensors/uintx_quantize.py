@@ -1,0 +1,110 @@
+"""Unsigned codes of 1 to 8 bits, with scales and zero points of groups of a row.
+
+With codes from 0 to `high`:
+
+| algorithm | scale | zero point |
+|---|---|---|
+| MIN_MAX | `(max - min) / high` | `clamp(-round(min / scale), 0, high)`, a code |
+| SYMMETRIC | `max|w| / (high / 2)` | `(high + 1) / 2`, a code |
+| HQQ | `1 / s` | `(middle - z) / s`, the value of the middle code |
+
+`min` is at most and `max` at least 0. The first two are `choose_qparams_affine` and
+`quantize_affine` of torchao, in the weight's type, with the least scale that torchao's
+UIntXWeightOnlyConfig had, 2**-23, and 1e-5 for SYMMETRIC as its 8 bits have. HQQ is
+`_choose_qparams_and_quantize_affine_hqq` of torchao 0.18, in float32:
+see `qconfig.tensors.int4_hqq`; with other than 4 bits the first `z` is not rounded.
+"""
+
+import torch
+
+from qconfig.configs.uintx import UIntxChooseQParamsAlgorithm
+from qconfig.tensors.unquantizable import not_finite
+
+_LEAST, _LEAST_SYMMETRIC = 2.0**-23, 1e-5
+_ROUNDS = 20
+_BETA, _KAPPA, _NORM = 10.0, 1.01, 0.7
+_LARGEST_FACTOR = 2e4
+
+Quantized = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
+def quantize_uintx(
+    weight: torch.Tensor, group_size: int, bits: int, algorithm: UIntxChooseQParamsAlgorithm
+) -> Quantized:
+    """Return codes, scales and zero points of a weight.
+
+    Args:
+        weight: (N, K), float16, bfloat16, float32 or float64; it is left as it is.
+        group_size: elements of a row that share a scale, a divisor of K.
+        bits: 1 to 8.
+        algorithm: as above.
+
+    Returns:
+        Codes, uint8 (N, K); scales (N, K/g) in the weight's type; zero points of that shape,
+        int32, or in the weight's type for HQQ.
+
+    Raises:
+        BuildError: the weight holds NaN or infinity, or a scale overflows its type.
+    """
+    weight = weight.detach()
+    groups = weight.reshape(weight.shape[0], weight.shape[1] // group_size, group_size)
+    if algorithm is UIntxChooseQParamsAlgorithm.HQQ:
+        codes, scale, zero_point = _hqq(groups, bits)
+    else:
+        symmetric = algorithm is UIntxChooseQParamsAlgorithm.SYMMETRIC
+        codes, scale, zero_point = _affine(groups, (1 << bits) - 1, symmetric=symmetric)
+    if not bool(weight.isfinite().all() and scale.isfinite().all() and zero_point.isfinite().all()):
+        raise not_finite(weight, scale.dtype)
+    return codes.reshape(weight.shape), scale, zero_point
+
+
+def _affine(groups: torch.Tensor, high: int, *, symmetric: bool) -> Quantized:
+    least, most = groups.amin(2).clamp(max=0), groups.amax(2).clamp(min=0)
+    if symmetric:
+        scale = (torch.maximum(-least, most) / (high / 2)).clamp(min=_LEAST_SYMMETRIC)
+        zero = torch.full_like(scale, (high + 1) // 2)
+    else:
+        scale = (most - least) / float(high)
+        # In float16 the width may overflow where the scale does not.
+        scale = torch.where(scale.isinf(), most / high - least / high, scale).clamp(min=_LEAST)
+        zero = (-torch.round(least / scale)).clamp(0, high)
+    zero_point = zero.nan_to_num().to(torch.int32)
+    inverse = 1.0 / scale
+    if bool(inverse.isinf().any()):  # of the least scales in float16
+        inverse = torch.where(inverse.isinf(), 1.0 / scale.float(), inverse.float())
+    codes = torch.round(groups * inverse.unsqueeze(2)).add(zero_point.unsqueeze(2))
+    return codes.clamp(0, high).nan_to_num().to(torch.uint8), scale, zero_point
+
+
+def _hqq(groups: torch.Tensor, bits: int) -> Quantized:
+    high, middle = (1 << bits) - 1, 1 << (bits - 1)
+    kind, values = groups.dtype, groups.to(torch.promote_types(groups.dtype, torch.float32))
+    low = values.amin(2, keepdim=True)
+    factor = (high / (values.amax(2, keepdim=True) - low)).clamp(max=_LARGEST_FACTOR)
+    zero = -low * factor
+    if bits == 4:
+        zero = zero.round()
+    zero = _improved(values, factor, zero, high)
+    codes = torch.round(values * factor + zero).clamp(0, high).nan_to_num().to(torch.uint8)
+    scale = 1.0 / factor
+    zero_point = (middle - zero) * scale
+    return codes, scale.squeeze(2).to(kind), zero_point.squeeze(2).to(kind)
+
+
+def _improved(
+    values: torch.Tensor, factor: torch.Tensor, zero: torch.Tensor, high: int
+) -> torch.Tensor:
+    """Return better zeros: those of the rounds until the mean error falls no more."""
+    best, beta = 1e4, _BETA
+    for _ in range(_ROUNDS if values.numel() else 0):
+        codes = torch.round(values * factor + zero).clamp(0, high)
+        error = values - (codes - zero) / factor
+        size = error.abs()
+        shrunk = torch.sign(error) * torch.relu(size - (1.0 / beta) * torch.pow(size, _NORM - 1))
+        zero = torch.mean(codes - (values - shrunk) * factor, 2, keepdim=True)
+        beta *= _KAPPA
+        mean = float(size.mean())
+        if not mean < best:
+            break
+        best = mean
+    return zero
