@@ -63,7 +63,7 @@ class BlockSparseTensorLayoutV1(Layout):
         whole = len(self.shape) == 2 and height and width and not self.shape[1] % width
         if not whole or self.shape[0] != rows * height:
             raise LayoutError(
-                "shape is not that of the blocks",
+                "shape has a wrong size for the blocks",
                 pointer="/shape",
                 found=self.shape,
                 expected=f"{rows} rows of blocks of {height} x {width}",

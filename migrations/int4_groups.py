@@ -44,7 +44,7 @@ def group_of(block_size: tuple[int, ...], *, transposed: bool) -> int:
     *rows, group = reversed(block_size) if transposed else block_size
     if group < 1 or any(size != 1 for size in rows):
         raise LayoutError(
-            "block_size is no group of columns of one row",
+            "block_size does not tile the tensor in groups of one row",
             pointer="/block_size",
             found=block_size,
             expected="(g, 1), as the tensor is transposed" if transposed else "(1, g)",

@@ -160,7 +160,7 @@ class Int4OpaqueTensorLayoutV3(Layout):
             return
         if len(self.qdata.shape) != 2:
             raise LayoutError(
-                "qdata is no matrix of bytes",
+                "qdata has a wrong size for a matrix",
                 pointer="/qdata",
                 found=tuple(self.qdata.shape),
                 expected="(N, K/2)",
@@ -246,7 +246,7 @@ def _check(layout: Any, packed: TensorValue, pointer: str) -> None:
     rows, half = packed.shape
     if rows % _ROWS:
         raise LayoutError(
-            "the kernel packs rows by sixteen",
+            f"{pointer[1:]} has a wrong size for the kernel, which packs sixteen rows at a time",
             pointer=pointer,
             found=tuple(packed.shape),
             expected=f"a multiple of {_ROWS} rows",
@@ -261,7 +261,7 @@ def _check_shape(layout: Any) -> None:
     expected = (2 * half, rows) if layout.transposed else (rows, 2 * half)
     if layout.shape != expected:
         raise LayoutError(
-            "shape is not that of the codes",
+            "shape has a wrong size for the codes",
             pointer="/shape",
             found=layout.shape,
             expected=str(expected),

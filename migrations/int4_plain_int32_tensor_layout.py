@@ -112,7 +112,7 @@ class Int4PlainInt32TensorLayoutV2(Layout):
         check_shown(self.dtype)
         if self.shape != _shape_of(self.qdata):
             raise LayoutError(
-                "shape is not that of the codes",
+                "shape has a wrong size for the codes",
                 pointer="/shape",
                 found=self.shape,
                 expected=str(_shape_of(self.qdata)),

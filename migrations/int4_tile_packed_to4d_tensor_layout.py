@@ -162,7 +162,7 @@ def _check(layout: Any, packed: TensorValue, pointer: str) -> None:
     *leading, tiles, _, _, inner = packed.shape
     if inner not in {1, 2, 4} or (layout.gpu_order is GpuInt4Order.ROCM and tiles % 2):
         raise LayoutError(
-            "the fragments are not those of the kernel",
+            f"{pointer[1:]} has a wrong size for the kernel's fragments",
             pointer=pointer,
             found=tuple(packed.shape),
             expected="(N'/8, K'/(16 T), 32, T/2) for T of 2, 4 or 8; N' in sixteens for ROCm",
@@ -171,7 +171,7 @@ def _check(layout: Any, packed: TensorValue, pointer: str) -> None:
     rows, columns = gpu_shape(tuple(packed.shape[-4:]))
     if shape[:-2] != tuple(leading) or shape[-2] > rows or shape[-1] > columns:
         raise LayoutError(
-            "shape is larger than the fragments",
+            "shape has a wrong size for the fragments",
             pointer="/shape",
             found=layout.shape,
             expected=f"at most {rows} rows and {columns} columns of each matrix",
@@ -179,7 +179,7 @@ def _check(layout: Any, packed: TensorValue, pointer: str) -> None:
     group = group_of(layout.block_size, transposed=layout.transposed)
     if len(layout.block_size) != len(shape):
         raise LayoutError(
-            "block_size has another rank than the tensor",
+            "block_size has a wrong size for the tensor",
             pointer="/block_size",
             found=layout.block_size,
             expected=f"{len(shape)} entries for shape {shape}",

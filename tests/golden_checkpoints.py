@@ -21,6 +21,7 @@ from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor, TensorSpec
 from qconfig.versioning import Kind, Layout
+from tests import golden_int4
 
 FQN = "layer.weight"
 
@@ -41,8 +42,9 @@ def elements(spec: TensorSpec, start: int) -> torch.Tensor:
 def with_elements(layout: Layout) -> Layout:
     """Return a layout of specs with real elements in its tensors."""
     fields = present_fields(layout)
-    tensors = {f: LazyTensor.of(elements(getattr(layout, f), i)) for i, f in enumerate(fields)}
-    return with_values(layout, tensors)
+    tensors = {f: elements(getattr(layout, f), i) for i, f in enumerate(fields)}
+    golden_int4.give_sense(tensors)
+    return with_values(layout, {f: LazyTensor.of(t) for f, t in tensors.items()})
 
 
 def checkpoint_bytes(case: Path) -> bytes:

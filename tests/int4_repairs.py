@@ -97,13 +97,14 @@ def pack_halves(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 
 def store_blocks(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     """Give as many rows of blocks as there are numbers for, and one scale a row."""
-    stored, height, width = values["bsr_values"].shape
+    _, height, width = values["bsr_values"].shape
     rows, across = draw(st.integers(1, 2)), draw(st.integers(1, 3))
-    shape = (rows * height, across * width)
+    stored, shape = draw(st.integers(1, rows * across)), (rows * height, across * width)
     values["shape"], values["dtype"] = shape, draw(_SHOWN)
     values["block_size"] = (1, shape[1])
     _reshape(
         values,
+        bsr_values=(stored, height, width),
         bsr_crow_indices=(rows + 1,),
         bsr_col_indices=(stored,),
         scale=shape[:1],

@@ -8,6 +8,7 @@ from safetensors.torch import load_file
 
 from qconfig import inspect_checkpoint, load_checkpoint
 from qconfig.versioning import Kind
+from tests import golden_int4
 from tests.golden_checkpoints import FQN, checkpoint_bytes, upgraded_bytes
 from tests.golden_meaning import RENAMED, part_of, today
 from tests.regenerate import golden_cases
@@ -41,6 +42,10 @@ def test_no_element_changes_its_value(case: Path) -> None:
     before = load_file(case.with_suffix(".safetensors"))
     after = load_file(case.with_suffix(".upgraded.safetensors"))
     fields = {name.removeprefix(f"{FQN}."): tensor for name, tensor in before.items()}
+    if golden_int4.is_rearranged(case):
+        found = {name.removeprefix(f"{FQN}."): tensor.tolist() for name, tensor in after.items()}
+        assert found == golden_int4.today(case, fields)
+        return
     names = dict(zip(fields, before, strict=True))
     for field in fields.keys() & RENAMED.keys():
         names[field] = f"{FQN}.{RENAMED[field]}"

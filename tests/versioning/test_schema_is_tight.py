@@ -33,6 +33,7 @@ RELATIONS = (
     "but nothing says that all elements share it",
     "groups of a float8 activation do not divide",
     "granularity does not quantize activations",
+    "scales and zero points are stored together or apart",
 )
 
 
