@@ -28,6 +28,8 @@ def encoded(value: Any, pointer: str = "", problems: list[QconfigError] | None =
     """
     if value is None or type(value) in (bool, int, float, str):
         return value
+    if isinstance(value, tuple):
+        return [encoded(item, pointer, problems) for item in value]
     if isinstance(value, MXElementType):
         # torch has no dtype for fp6; torchao writes its name.
         is_dtype = value.value in {dtype.value for dtype in DType}

@@ -95,7 +95,7 @@ def _int8(layout: Int8TensorLayout, problems: _Problems) -> _Form:
     data = {
         "act_quant_kwargs": encoded(kwargs, "/act_quant_kwargs", problems),
         "reduce_range": layout.reduce_range,
-        "block_size": list(layout.block_size),
+        "block_size": encoded(layout.block_size),
         "dtype": encoded(layout.dtype),
     }
     return "Int8Tensor", _with_zero_points(layout), data
@@ -125,8 +125,8 @@ def _int4(layout: Int4TensorLayout, problems: _Problems) -> _Form:
     _check_factor(layout.act_pre_scale, layout.dtype, layout.dtype, problems)
     data = {
         "activation_dtype": encoded(layout.activation_dtype),
-        "block_size": list(layout.block_size),
-        "shape": list(layout.shape),
+        "block_size": encoded(layout.block_size),
+        "shape": encoded(layout.shape),
     }
     return "Int4Tensor", _values(layout), data
 
@@ -144,7 +144,7 @@ def _intx(layout: IntxUnpackedToInt8TensorLayout, problems: _Problems) -> _Form:
             problems.append(_no_words(field, dtype.value, "float16, bfloat16 or float32"))
     data = {
         "target_dtype": encoded(layout.target_dtype),
-        "block_size": list(layout.block_size),
+        "block_size": encoded(layout.block_size),
         "dtype": encoded(layout.dtype),
         "activation_quantization": None if kind is None else kind.value,
     }
@@ -159,7 +159,7 @@ def _float8(layout: Float8TensorLayout, problems: _Problems) -> _Form:
         # What torchao's config puts there; its product asserts that something is.
         mm_config = Float8MMConfig(use_fast_accum=True)
     data = {
-        "block_size": list(layout.block_size),
+        "block_size": encoded(layout.block_size),
         "mm_config": encoded(mm_config, "/mm_config", problems),
         "act_quant_kwargs": encoded(kwargs, "/act_quant_kwargs", problems),
         "kernel_preference": encoded(layout.kernel_preference),
