@@ -7,9 +7,9 @@
 | 3 | 0.15 (pull request 3123) | the first code of a byte is the low one; swizzled scales are 2-D |
 | 4 | 0.16 and later | names without underscores, which ours never had |
 
-Up to version 2 the first code of a byte lies in its high four bits. Values with a per_tensor_scale
-are those of torchao 0.18, in float32; up to 0.17 torchao rounded the product of both scales to the
-type that the tensor shows.
+Up to version 2 the first code of a byte lies in its high four bits. Up to 0.17 torchao rounded a
+per_tensor_scale without dimensions, and its product with a block scale, to the type that the tensor
+shows; version 4 says so in `rounds_scales`. Files of 0.16 and 0.17 do not say it.
 """
 
 from enum import StrEnum
@@ -173,7 +173,8 @@ def order_of_codes(old: NVFP4TensorLayoutV2) -> NVFP4TensorLayoutV3:
 
 @migration()
 def names_without_underscores(old: NVFP4TensorLayoutV3) -> NVFP4TensorLayout:
-    """Change nothing: torchao's names of orig_dtype and is_swizzled_scales changed."""
+    """Say that products of scales are rounded; torchao's names changed, which ours never had."""
+    second = old.per_tensor_scale
     return NVFP4TensorLayout(
         old.qdata,
         old.scale,
@@ -184,6 +185,7 @@ def names_without_underscores(old: NVFP4TensorLayoutV3) -> NVFP4TensorLayout:
         is_swizzled_scales=old.is_swizzled_scales,
         use_triton_kernel=old.use_triton_kernel,
         act_quant_kwargs=old.act_quant_kwargs,
+        rounds_scales=second is not None and not tuple(second.shape),
     )
 
 

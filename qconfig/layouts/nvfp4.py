@@ -38,7 +38,9 @@ class NVFP4TensorLayout(Layout):
     """E2M1 codes with an e4m3 scale per 16 of a row: torchao's NVFP4Tensor since 0.16.
 
     A value is `code * (per_tensor_scale * scale)`. Codes lie two in a byte, the first in the low
-    four bits.
+    four bits. With `rounds_scales`, per_tensor_scale and its product with a block scale are rounded
+    to `dtype` first, and the product of the second scales of weight and activation to the
+    activation's type.
     """
 
     qdata: TensorValue = tensor("Codes, two a byte: (N, K/2).", "uint8", "*B _ _")
@@ -72,6 +74,12 @@ class NVFP4TensorLayout(Layout):
     )
     act_quant_kwargs: QuantizeTensorToNVFP4Kwargs | None = attribute(
         "How the activation is quantized; null leaves it as it is.", default=None, kw_only=True
+    )
+    rounds_scales: bool = attribute(
+        "Whether per_tensor_scale and its products are rounded to dtype, as by torchao up to 0.17 "
+        "where it has no dimensions; else they are float32.",
+        default=False,
+        kw_only=True,
     )
 
     @property

@@ -134,6 +134,7 @@ def dequantize(
     dtype: torch.dtype,
     *,
     second: torch.Tensor | None = None,
+    product_dtype: torch.dtype | None = None,
     is_swizzled: bool = False,
 ) -> torch.Tensor:
     """Return `code * (second * scale)` in float32, rounded to `dtype`.
@@ -147,6 +148,8 @@ def dequantize(
         block_size: elements of a block.
         dtype: floating-point type of the result.
         second: one more scale: one entry, or one for each matrix, (B, 1, 1).
+        product_dtype: type that `second`, and then its product with a scale, is rounded to; or
+            None.
         is_swizzled: whether scales lie in tiles.
     """
     codes, scales, dim = rows_of_blocks(qdata, scale, kind, block_size, is_swizzled)
@@ -154,7 +157,7 @@ def dequantize(
     work = dtype if direct else torch.float32
     factor = scales.to(work)
     if second is not None:
-        factor = (second.reshape(()) if second.numel() == 1 else second) * factor
+        factor = _scaled(factor, second, product_dtype)
     shape = (*codes.shape[:-1], codes.shape[-1] * (2 if kind == E2M1 else 1))
     small = qdata.device.type != "cpu" or codes.numel() * 4 <= _WHOLE_BYTES
     if small or type(qdata) is not torch.Tensor or torch.compiler.is_compiling():
@@ -180,6 +183,8 @@ def product(
     rows: int,
     *,
     is_swizzled: bool = False,
+    second: torch.Tensor | None = None,
+    product_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """Return `flat @ weight.T`, the weight's values a few rows at a time in a buffer in cache.
 
@@ -193,6 +198,9 @@ def product(
         block_size: elements of a block.
         rows: N.
         is_swizzled: whether scales lie in tiles.
+        second: one more scale, one entry, which makes values inexact, or None.
+        product_dtype: type that `second`, and then its product with a scale, is rounded to; or
+            None.
 
     Returns:
         (M, N), the type of `flat`, or float32 for bfloat16 where rows of the stored matrix are
@@ -200,6 +208,8 @@ def product(
     """
     codes, scales, dim = rows_of_blocks(qdata, scale, kind, block_size, is_swizzled)
     factor = _factors(scales, flat.dtype)
+    if second is not None:
+        factor = _scaled(factor.to(torch.float32), second, product_dtype)
     if dim != qdata.dim() - 1:
         return _sum_of_rows(flat, codes, factor, kind)
     # With many activations the product itself takes longest; it is faster in large pieces.
@@ -241,6 +251,17 @@ def _values(
         for j in range(0, part.shape[0], step):
             decoder.write(part[j : j + step], i + j)
         yield slice(i, i + part.shape[0]), part
+
+
+def _scaled(
+    factor: torch.Tensor, second: torch.Tensor, product_dtype: torch.dtype | None
+) -> torch.Tensor:
+    if second.numel() == 1:
+        second = second.reshape(())
+    if product_dtype is None:
+        return second * factor
+    both = second.to(product_dtype).to(factor.dtype) * factor
+    return both.to(product_dtype).to(factor.dtype)
 
 
 def _factors(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -27,6 +27,11 @@ from qconfig.tensors.value_checks import (
 class NVFP4Tensor(MatrixTensor):
     """A tensor of values `code * (per_tensor_scale * scale)`, as torchao's class of that name.
 
+    With `rounds_scales`, as torchao up to 0.17 computed, `per_tensor_scale` takes the type that the
+    tensor shows, and so does its product with a block scale before it meets a code; where
+    activations are quantized, the product of the second scales of both takes the activation's type
+    before it meets the sum.
+
     Attributes:
         qdata: E2M1 codes two a byte, (N, K/2) or (B, N, K/2) uint8.
         scale: float8_e4m3fn, (N, K/16), or tiles of them.
@@ -36,6 +41,7 @@ class NVFP4Tensor(MatrixTensor):
         is_swizzled_scales: whether scales lie in tiles; then it has no views.
         use_triton_kernel: carried for torchao.
         act_quant_kwargs: how `linear` quantizes its activation first, or None.
+        rounds_scales: whether scales are rounded so.
     """
 
     layout_class: ClassVar[type] = NVFP4TensorLayout
@@ -55,6 +61,7 @@ class NVFP4Tensor(MatrixTensor):
     is_swizzled_scales: bool
     use_triton_kernel: bool
     act_quant_kwargs: QuantizeTensorToNVFP4Kwargs | None
+    rounds_scales: bool
 
     def restructured(
         self,
@@ -83,6 +90,7 @@ class NVFP4Tensor(MatrixTensor):
             BLOCK,
             dtype or self.shown_dtype,
             second=self.per_tensor_scale,
+            product_dtype=self.shown_dtype if self.rounds_scales else None,
             is_swizzled=self.is_swizzled_scales,
         )
 
@@ -99,6 +107,7 @@ class NVFP4Tensor(MatrixTensor):
             self.is_swizzled_scales,
             kwargs is not None,
             kwargs is not None and kwargs.use_dynamic_per_tensor_scale,
+            self.shown_dtype if self.rounds_scales else None,
         )
         return result if bias is None else result + bias
 

@@ -2,7 +2,8 @@
 
 One operator, `qconfig::nvfp4_linear`, stands in every graph: which kernel runs is decided when it
 runs. Codes times block scales are exact in bfloat16, of the weight as of a quantized activation;
-the scales of whole tensors go to the result.
+the scales of whole tensors go to the result. Where the scales of a weight are rounded
+first, its own values are multiplied.
 """
 # ruff: noqa: PLR0917 (the operator's schema is flat)
 
@@ -29,6 +30,7 @@ def nvfp4_linear(
     is_swizzled: bool,  # noqa: FBT001
     act_quantized: bool,  # noqa: FBT001
     act_dynamic: bool,  # noqa: FBT001
+    product_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """Return `activation @ weight.T` for a weight of NVFP4 codes.
 
@@ -42,6 +44,9 @@ def nvfp4_linear(
         is_swizzled: whether scales lie in tiles.
         act_quantized: whether the activation is quantized first.
         act_dynamic: whether its scale as a whole follows its largest magnitude.
+        product_dtype: type that the second scale of the weight, and its product with a block
+            scale, is rounded to; where the activation is quantized, the product of the second
+            scales of both takes its type. Or None.
 
     Returns:
         (..., N) in the activation's type; differentiable with respect to the activation, with the
@@ -53,16 +58,30 @@ def nvfp4_linear(
         return activation.new_zeros((*activation.shape[:-1], rows))
     # float16 cannot hold sums of codes times scales.
     work = torch.float32 if flat.dtype == torch.float16 else flat.dtype
-    factor, result = per_tensor_scale, None
+    factor, result, within = per_tensor_scale, None, None
+    if product_dtype is not None and not act_quantized:
+        factor, within = None, per_tensor_scale
     if act_quantized:
         second = per_tensor_scale_of(flat) if act_dynamic else act_per_tensor_scale
         codes, act_scale = quantize_nvfp4(flat, second, checked=False)
         if second is not None:
             factor = second if factor is None else second.reshape(()) * factor.reshape(())
+        if factor is not None and product_dtype is not None:
+            factor = factor.to(flat.dtype)
         result = nvfp4_on_device(codes, act_scale, qdata, scale, is_swizzled, flat.dtype)
         flat = values_of(codes, act_scale.to(work), E2M1, work)
     if result is None:
-        result = product(flat.to(work), qdata, scale, E2M1, BLOCK, rows, is_swizzled=is_swizzled)
+        result = product(
+            flat.to(work),
+            qdata,
+            scale,
+            E2M1,
+            BLOCK,
+            rows,
+            is_swizzled=is_swizzled,
+            second=within,
+            product_dtype=product_dtype,
+        )
     if factor is not None:
         # Taken in the wider type and rounded once.
         result = torch.mul(result, factor.reshape(1, 1), out=result)
@@ -86,14 +105,15 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     activation, qdata, scale, second = inputs[:4]
     ctx.save_for_backward(qdata, scale, second)
     ctx.columns, ctx.is_swizzled = activation.shape[-1], inputs[6]
+    ctx.product_dtype = None if inputs[7] else inputs[9]
 
 
 def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
     qdata, scale, second = ctx.saved_tensors
     if ctx.is_swizzled:
         scale = rows_of_blocks(qdata, scale, E2M1, BLOCK, is_swizzled=True)[1]
-    args = (qdata.t(), scale.t(), second, None, ctx.columns, False, False, False)
-    return nvfp4_linear(gradient, *args), *(None,) * 8
+    args = (qdata.t(), scale.t(), second, None, ctx.columns, False, False, False, ctx.product_dtype)
+    return nvfp4_linear(gradient, *args), *(None,) * 9
 
 
 torch.library.register_autograd("qconfig::nvfp4_linear", _backward, setup_context=_setup)

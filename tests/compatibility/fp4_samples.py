@@ -80,5 +80,7 @@ def _nvfp4(sample: Sample, minor: int, fields: dict[str, Any], dtype: torch.dtyp
     }
     if minor < 15:
         return NVFP4TensorLayoutV2(**fields, **common)
-    form = NVFP4TensorLayoutV3 if minor == 15 else NVFP4TensorLayout
-    return form(**fields, **common)
+    if minor == 15:
+        return NVFP4TensorLayoutV3(**fields, **common)
+    rounds = minor < 18 and "per_tensor_scale" in fields
+    return NVFP4TensorLayout(**fields, **common, rounds_scales=rounds)

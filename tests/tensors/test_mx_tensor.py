@@ -18,6 +18,7 @@ from qconfig.tensors.mx import MXTensor
 from qconfig.tensors.mx_quantize import quantize_mx
 from qconfig.tensors.nvfp4 import NVFP4Tensor
 from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
+from qconfig.tensors.small_floats import decoded_pairs
 from qconfig.tensors.swizzle import swizzled, unswizzled
 from tests.tensors.torchao_mx import same_bytes, torchao_mx
 
@@ -245,6 +246,52 @@ def test_nvfp4_activations_follow_their_second_scale(dynamic: bool) -> None:
     assert torch.equal(weight.activation_seen(x), expected)
     product = expected.double() @ weight.dequantize().double().t()
     assert torch.allclose(linear(x, weight).double(), product, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(24, 96), (2, 24, 96)])
+def test_rounded_scales_are_those_of_narrow_arithmetic(shape: tuple[int, ...]) -> None:
+    """With rounds_scales the second scale, then both, are bfloat16 before they meet a code."""
+    weight = _nvfp4(_weight(*shape).bfloat16(), rounds_scales=True)
+    second = weight.per_tensor_scale.bfloat16()
+    both = (second * weight.scale.bfloat16()).float()
+    codes = decoded_pairs(weight.qdata, torch.float32).view(*both.shape, 16)
+    expected = (codes * both.unsqueeze(-1)).view(shape).bfloat16()
+    assert torch.equal(weight.dequantize(), expected)
+    plain = _nvfp4(_weight(*shape).bfloat16()).dequantize()
+    assert not torch.equal(plain, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rounded_scales_are_multiplied(dtype: torch.dtype, transposed: bool) -> None:
+    """Products and gradients are those of the values with rounded scales, whatever the operand."""
+    weight = _nvfp4(_weight(32, 96).bfloat16(), rounds_scales=True)
+    weight = weight.t() if transposed else weight
+    x = _weight(5, weight.shape[1]).to(dtype).requires_grad_()
+    values = weight.dequantize(torch.float32).double()
+    found = linear(x, weight)
+    expected = x.double() @ values.t()
+    eps = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
+    assert (found.double() - expected).abs().max() <= 4 * eps * expected.abs().max()
+    gradient = _weight(*found.shape).to(dtype)
+    found.backward(gradient)
+    expected = gradient.double() @ values
+    assert (x.grad.double() - expected).abs().max() <= 4 * eps * expected.abs().max()
+
+
+def test_rounded_scales_with_quantized_activations_round_the_product_of_second_scales() -> None:
+    """The sum of codes and block scales is not touched; what it is multiplied with is bfloat16."""
+    kwargs = QuantizeTensorToNVFP4Kwargs(use_dynamic_per_tensor_scale=True)
+    made = _weight(32, 96).bfloat16()
+    weight = _nvfp4(made, act_quant_kwargs=kwargs, rounds_scales=True)
+    x = _weight(5, 96).bfloat16()
+    second = per_tensor_scale_of(x)
+    codes, scale = quantize_nvfp4(x, second)
+    seen = NVFP4Tensor(codes, scale, 16, x.dtype).dequantize(torch.float64)
+    bare = NVFP4Tensor(weight.qdata, weight.scale, 16, x.dtype).dequantize(torch.float64)
+    factor = (second * weight.per_tensor_scale).bfloat16()
+    expected = (seen @ bare.t()).bfloat16() * factor
+    assert torch.equal(linear(x, weight), expected)
 
 
 @pytest.mark.parametrize("rows", [1, 24])
