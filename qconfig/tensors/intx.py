@@ -31,6 +31,7 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         zero_point: int8 or floating point, shaped like `scale`, or None.
         activation_quantization: how `linear` quantizes its activation, or None. Embeddings have
             no activation.
+        act_pre_scale: factor for the activation, (..., K), or None.
     """
 
     layout_class: ClassVar[type] = IntxUnpackedToInt8TensorLayout
@@ -38,6 +39,7 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         "qdata": Follows.SAME,
         "scale": Follows.SAME,
         "zero_point": Follows.SAME,
+        "act_pre_scale": Follows.COLUMNS,
     }
 
     qdata: torch.Tensor
@@ -46,6 +48,7 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
     block_size: tuple[int, ...]
     zero_point: torch.Tensor | None
     activation_quantization: ActivationQuantization | None
+    act_pre_scale: torch.Tensor | None
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the values as an ordinary tensor.
@@ -60,11 +63,13 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         """Return `activation @ self.T + bias`; see `MatrixTensor.linear`."""
         how = self.activation_quantization
         kind = None if how is None else how.value
-        result = intx_linear(activation, self.qdata, self.scale, self.zero_point, kind)
+        scaled = self.scaled_activation(activation)
+        result = intx_linear(scaled, self.qdata, self.scale, self.zero_point, kind)
         return result if bias is None else result + bias
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
-        """Return the activation, quantized and dequantized in at least float32 if asked for."""
+        """Return the activation scaled, quantized and dequantized in at least float32."""
+        activation = self.scaled_activation(activation)
         if self.activation_quantization is None:
             return activation
         kind = torch.promote_types(activation.dtype, torch.float32)
@@ -93,7 +98,7 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
             LayoutError: naming field, count and first index.
         """
         check_scale_values(layout, "scale")
-        check_finite(layout, ("zero_point",))
+        check_finite(layout, ("zero_point", "act_pre_scale"))
         low, high = code_range(layout.target_dtype)
         if (low, high) == (-128, 127):
             return

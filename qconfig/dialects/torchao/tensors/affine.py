@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from qconfig.dialects.torchao.stored import Stored, StoredEnum
 from qconfig.dialects.torchao.tensors.floatx import read_floatx
 from qconfig.dialects.torchao.tensors.int4_packed import (
-    order_unknown,
+    ordered,
     read_cpu,
     read_cutlass,
     read_tiled,
@@ -74,9 +74,8 @@ def read_affine(stored: Stored, context: Context) -> Read:
         raise error.at(pointer_prefix=f"/{name}") from None
     releases = "0.3 to 0.6" if name == "layout_tensor" else "0.7 to 0.17"
     known = releases_of(implementation.path) or releases
-    notes = order_unknown(layout)
-    read = Read(layout, origin(implementation, context.releases(known), ambiguities=notes))
-    return read.inside(stored.name)
+    read = Read(layout, origin(implementation, context.releases(known)))
+    return ordered(read).inside(stored.name)
 
 
 def _layout(shell: Shell, implementation: Stored, context: Context) -> Layout:

@@ -4,11 +4,11 @@ from typing import Any
 
 from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.stored import Stored, StoredEnum
+from qconfig.dialects.torchao.tensors.cpu_order import with_cpu_order
 from qconfig.dialects.torchao.tensors.names import releases_of
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin, wrong
 from qconfig.dialects.torchao.tensors.shell import Shell, check_untransposed, layout_object
 from qconfig.errors import MigrationError
-from qconfig.layouts.int4_packing import CpuInt4Order, cpu_orders_agree
 from qconfig.migrations.cutlass_int4_packed_tensor_layout import CutlassInt4PackedTensorLayoutV1
 from qconfig.migrations.int4_opaque_tensor_layout import (
     ActMappingType,
@@ -27,9 +27,12 @@ from qconfig.migrations.int4_tile_packed_to4d_tensor_layout import (
 from qconfig.versioning import Layout
 
 _SECOND_KERNEL = ("qzeros", "compensation")
-_CPU_ORDER = (
-    "order of codes: the file does not say for which processor they are packed; taken is {order}, "
-    "and for {rows} rows another would give other values"
+_MAPPING_TYPE = "act_mapping_type"
+_ROUNDED_PRODUCT = (
+    "values: torchao's dequantize, and its linear up to 0.8, rounded (code - 8) * scale to the "
+    "type of the scale before the zero point was added; here, as in its linear since, nothing is "
+    "rounded before the end: in bfloat16 a value differs by at most 2**-8 of that product and a "
+    "last place"
 )
 _GPU_ORDER = (
     "order of codes: the file does not say for which GPU they are packed; taken is NVIDIA's, and "
@@ -119,8 +122,7 @@ def read_tile_packed(stored: Stored, context: Context) -> Read:
     fields = Fields(stored)
     layout = Int4TilePackedTo4dTensorLayoutV2(**_shared(fields), **_pairs(fields))
     fields.done()
-    found = origin(stored, context.releases("0.14 and later"), ambiguities=(_GPU_ORDER,))
-    return Read(layout, found)
+    return ordered(Read(layout, origin(stored, context.releases("0.14 and later"))))
 
 
 def read_plain_int32(stored: Stored, context: Context) -> Read:
@@ -148,7 +150,7 @@ def read_opaque(stored: Stored, context: Context) -> Read:
     fields = Fields(stored)
     values = {**_shared(fields), **_pairs(fields)}
     layout: Layout
-    if any(name in fields for name in (*_SECOND_KERNEL, "act_mapping_type")):
+    if any(name in fields for name in (*_SECOND_KERNEL, _MAPPING_TYPE)):
         layout = Int4OpaqueTensorLayoutV3(
             **values,
             **{name: fields.optional_tensor(name) for name in _SECOND_KERNEL},
@@ -159,24 +161,29 @@ def read_opaque(stored: Stored, context: Context) -> Read:
         layout, releases = Int4OpaqueTensorLayoutV2(**values), "0.14 to 0.16"
     fields.done()
     known = releases_of(stored.path) or releases
-    return Read(
-        layout,
-        origin(stored, context.releases(known), ambiguities=order_unknown(layout)),
-    )
+    return ordered(Read(layout, origin(stored, context.releases(known))))
 
 
-def order_unknown(layout: Any) -> tuple[str, ...]:
-    """Return what a file does not say of codes that a processor packed, if it matters for them."""
+def ordered(read: Read) -> Read:
+    """Return a packed tensor with the order that its weights show, and what its file leaves open.
+
+    Args:
+        read: any tensor; one that no processor packed is returned as it is.
+    """
+    layout: Any = read.layout
+    changes: tuple[str, ...] = ()
     if isinstance(layout, Int4TilePackedTo4dTensorLayoutV1 | Int4TilePackedTo4dTensorLayoutV2):
-        return (_GPU_ORDER,)
-    order = getattr(layout, "cpu_order", None)
-    if order is None:
-        return ()
-    packed = layout.packed_weight if hasattr(layout, "packed_weight") else layout.qdata
-    rows = packed.shape[0]
-    if all(cpu_orders_agree(rows, order, other) for other in CpuInt4Order):
-        return ()
-    return (_CPU_ORDER.format(order=order.value, rows=rows),)
+        return read.noting(ambiguities=(_GPU_ORDER,))
+    if isinstance(layout, Int4OpaqueTensorLayoutV1):
+        packed, changes = layout.packed_weight, (_ROUNDED_PRODUCT,)
+    elif isinstance(layout, Int4OpaqueTensorLayoutV2 | Int4OpaqueTensorLayoutV3):
+        packed = layout.qdata
+        if any(getattr(layout, n, None) is not None for n in (*_SECOND_KERNEL, _MAPPING_TYPE)):
+            return read
+    else:
+        return read
+    layout, notes = with_cpu_order(layout, packed)
+    return Read(layout, read.origin).noting(changes=changes, ambiguities=notes)
 
 
 def _shared(fields: Fields) -> dict[str, Any]:
@@ -194,12 +201,12 @@ def _pairs(fields: Fields) -> dict[str, Any]:
 
 
 def _mapping(fields: Fields) -> ActMappingType | None:
-    value = fields.take("act_mapping_type", None)
+    value = fields.take(_MAPPING_TYPE, None)
     text = value.member.lower() if isinstance(value, StoredEnum) else value
     if text is None:
         return None
     if text not in {kind.value for kind in ActMappingType}:
-        raise wrong("act_mapping_type", value, "symmetric or asymmetric")
+        raise wrong(_MAPPING_TYPE, value, "symmetric or asymmetric")
     return ActMappingType(text)
 
 

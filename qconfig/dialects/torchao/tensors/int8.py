@@ -1,5 +1,6 @@
 """Int8Tensor of torchao 0.15 and later, told apart by the fields that a release added."""
 
+from math import prod
 from typing import Any
 
 from qconfig.dialects.torchao.stored import Stored
@@ -14,6 +15,10 @@ from qconfig.migrations.int8_tensor_layout import (
 )
 from qconfig.versioning import Layout
 
+_ONE_BATCH = (
+    "act_quant_scale has {size} entries, one for each row of a batch of that size, the only one "
+    "that torchao multiplied; it is carried, but no product is computed here"
+)
 _ACTIVATIONS = ("act_quant_scale", "act_pre_scale")
 _ZERO_POINTS = ("zero_point", "act_quant_zero_point")
 
@@ -55,6 +60,8 @@ def read_int8(stored: Stored, context: Context) -> Read:
     fields.done()
     notes: tuple[str, ...] = ()
     kwargs, static = shared["act_quant_kwargs"], shared.get("act_quant_scale")
+    if static is not None and prod(static.shape) not in (1, shared["qdata"].shape[-1]):
+        notes = (_ONE_BATCH.format(size=prod(static.shape)),)
     if kwargs is not None and static is None and not newest:
         notes = changes.scale_type(shared["dtype"])
     return Read(layout, origin(stored, context.releases(releases), changes=notes))
