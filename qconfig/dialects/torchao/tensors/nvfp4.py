@@ -7,11 +7,13 @@
 | `scale`, `_is_swizzled_scales` | 0.15 |
 | `scale`, `is_swizzled_scales` | 0.16 and later |
 
-Fields do not tell 0.18 from 0.16, but values do: up to 0.17 torchao rounded the product of both
-scales to the type that the tensor shows.
+Fields do not tell 0.18 from 0.16, but values do: up to 0.17 torchao rounded a per_tensor_scale
+without dimensions, and its product with a block scale, to the type that the tensor shows.
 """
 
 from typing import Any
+
+import attrs
 
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.mx import shown
@@ -25,13 +27,10 @@ from qconfig.migrations.nvfp4_tensor_layout import (
     NVFP4TensorLayoutV3,
 )
 
-_ROUNDED = (
-    "values: torchao rounded the product of both scales to the type of the tensor up to 0.17, here "
-    "it is float32 as in 0.18: a value differs by at most 2**-7 of it in bfloat16"
-)
 _UNKNOWN = (
     "per_tensor_scale: values are computed as torchao 0.18 does; 0.16 and 0.17 store the same "
-    "fields and rounded the product of both scales to the type of the tensor"
+    "fields and rounded the scale, and its products, to the type of the tensor, so that a bfloat16 "
+    "value may differ by 2**-7 of it; name the writer to have that"
 )
 
 
@@ -53,18 +52,13 @@ def read_nvfp4(stored: Stored, context: Context) -> Read:
     else:
         layout, releases = NVFP4TensorLayout(**_since_015(fields, "")), "0.16 and later"
     fields.done()
-    changes: tuple[str, ...] = ()
     ambiguities: tuple[str, ...] = ()
-    if layout.per_tensor_scale is not None:
-        before: bool | None = True
-        if isinstance(layout, NVFP4TensorLayout):
-            before = context.is_before((0, 18))
-        changes = (_ROUNDED,) if before else ()
+    second = layout.per_tensor_scale
+    if isinstance(layout, NVFP4TensorLayout) and second is not None and not second.shape:
+        before = context.is_before((0, 18))
+        layout = attrs.evolve(layout, rounds_scales=bool(before))
         ambiguities = (_UNKNOWN,) if before is None else ()
-    return Read(
-        layout,
-        origin(stored, context.releases(releases), changes=changes, ambiguities=ambiguities),
-    )
+    return Read(layout, origin(stored, context.releases(releases), ambiguities=ambiguities))
 
 
 def _first(fields: Fields) -> NVFP4TensorLayoutV1:
