@@ -1,5 +1,8 @@
-"""The two dialects of torchao's checkpoints: its flattened safetensors, and pickles."""
+"""The dialects of torchao's checkpoints: importing this module adds them to the table."""
 
 from qconfig.checkpoints.dialects import dialects
+from qconfig.dialects.torchao.flattened import TorchaoSafetensors
+from qconfig.dialects.torchao.pickles import TorchaoPickles
 
-__all__: list[str] = []
+dialects.add(TorchaoSafetensors())
+dialects.add(TorchaoPickles())

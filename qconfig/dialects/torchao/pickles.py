@@ -1,0 +1,181 @@
+"""torchao's pickles: `.pt` and `.bin` files, opened only when somebody asks for it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
+from qconfig.checkpoints.open import read_config_json
+from qconfig.checkpoints.writer import Writer
+from qconfig.codec.index_file import SUFFIX, read_index, shard_path
+from qconfig.codec.pickled_values import PickledSubclass, PickledTensor
+from qconfig.codec.torch_files import TorchFile, read_torch_file
+from qconfig.dialects.torchao.interpreted import interpreted
+from qconfig.dialects.torchao.model_config import model_config
+from qconfig.dialects.torchao.stored import stored_from_pickle
+from qconfig.dialects.torchao.tensors.names import NAMES
+from qconfig.errors import (
+    MOST_PROBLEMS,
+    CheckpointError,
+    ContainerError,
+    QconfigError,
+    raise_problems,
+)
+
+INDEX_FILE = "pytorch_model.bin.index.json"
+SINGLE_PICKLE = "pytorch_model.bin"
+SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+_A_STATE_DICT = "a state_dict: a dict from names to tensors"
+
+
+class TorchaoPickles:
+    """Files that `torch.save` wrote of state_dicts, with torchao's tensors in them.
+
+    Names in them are looked up in closed tables, and nothing of them is imported or called.
+    """
+
+    name = "torchao-pickle"
+    library = "torchao"
+    suffixes = SUFFIXES
+
+    def open(
+        self, path: Path, writer: Writer | None, *, follow_symlinks: bool = False
+    ) -> Checkpoint:
+        """Open a file, or a directory with `pytorch_model.bin` or its shards.
+
+        Raises:
+            ContainerError: a file is damaged or names what is in no table.
+            CheckpointError: the files contradict each other, or hold no state_dict.
+            QconfigError: a tensor cannot be read.
+        """
+        files, consumed = _files(path, follow_symlinks=follow_symlinks)
+        config_json = read_config_json(path) if path.is_dir() else None
+        config, notes = model_config(config_json, writer, path)
+        opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
+        merged = _Merged()
+        for name, torch_file in opened.items():
+            merged.add(torch_file, _shard_name(name) if len(files) > 1 else SINGLE_FILE)
+        raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
+        result = interpreted(merged.plain, merged.stored, merged.shard_of, writer, path)
+        return Checkpoint(
+            path if path.is_dir() else path.parent,
+            opened,
+            result.plain,
+            result.layouts,
+            result.shard_of,
+            merged.ties,
+            config_json,
+            {shard: {} for shard in dict.fromkeys(merged.shard_of.values())} or {SINGLE_FILE: {}},
+            (*notes, *result.notes()),
+            is_directory=path.is_dir(),
+            dialect=self.name,
+            origins=result.origins,
+            config=config,
+            consumed=consumed,
+        )
+
+
+class _Merged:
+    """The entries of all files: tensors by name, second names as ties, problems."""
+
+    def __init__(self) -> None:
+        self.plain: dict[str, Any] = {}
+        self.stored: dict[str, Any] = {}
+        self.shard_of: dict[str, str] = {}
+        self.ties: dict[str, str] = {}
+        self.problems: list[QconfigError] = []
+
+    def add(self, file: TorchFile, shard: str) -> None:
+        """Add the state_dict of one file."""
+        if not isinstance(file.root, Mapping):
+            found = type(file.root).__name__
+            error = CheckpointError(
+                "not a state_dict", file=file.path, found=found, expected=_A_STATE_DICT
+            )
+            self.problems.append(error)
+            return
+        owners: dict[Any, str] = {}
+        for name, value in file.root.items():
+            if not isinstance(name, str) or not isinstance(value, PickledTensor | PickledSubclass):
+                self.problems.append(_no_tensor(file, name, value))
+            elif name in self.shard_of or name in self.ties:
+                self.problems.append(
+                    CheckpointError("the tensor lies in two files", file=file.path, fqn=name)
+                )
+            elif (owner := owners.setdefault(_memory(value), name)) != name:
+                self.ties[name] = owner
+            else:
+                self._put(file, name, value)
+                self.shard_of[name] = shard
+
+    def _put(self, file: TorchFile, name: str, value: PickledTensor | PickledSubclass) -> None:
+        if isinstance(value, PickledTensor):
+            self.plain[name] = value.value
+            return
+        try:
+            self.stored[name] = stored_from_pickle(value)
+        except QconfigError as error:
+            self.problems += [p.at(file=file.path, fqn=name) for p in error.problems]
+
+
+def _no_tensor(file: TorchFile, name: object, value: object) -> CheckpointError:
+    is_nested = isinstance(value, Mapping) and any(
+        isinstance(v, PickledTensor | PickledSubclass) for v in value.values()
+    )
+    return CheckpointError(
+        "an entry of the file is no tensor",
+        file=file.path,
+        fqn=name if isinstance(name, str) else repr(name),
+        found=f"a dict of {len(value)} entries" if isinstance(value, Mapping) else value,
+        expected=_A_STATE_DICT,
+        hint="save the state_dict in it to a file of its own" if is_nested else None,
+    )
+
+
+def _memory(value: Any) -> Any:
+    """Return what two names share if, and only if, they name the same tensor."""
+    if isinstance(value, PickledTensor):
+        lazy = value.value
+        return (value.storage, value.offset, value.strides, lazy.shape, lazy.dtype)
+    if isinstance(value, PickledSubclass):
+        return (value.path, tuple(_memories(value.state)))
+    return repr(value)
+
+
+def _memories(state: Mapping[str, Any]) -> Iterator[Any]:
+    for name, value in state.items():
+        yield name, _memory(value)
+
+
+def _files(path: Path, *, follow_symlinks: bool) -> tuple[dict[str, Path], frozenset[str]]:
+    """Return the files with tensors by name, and the names of what says where they are."""
+    if not path.is_dir():
+        return {path.name: path}, frozenset()
+    if os.path.lexists(path / INDEX_FILE):
+        index = read_index(path / INDEX_FILE, suffix=".bin")
+        names = sorted(set(index.weight_map.values()))
+        files = {
+            name: shard_path(path, name, follow_symlinks=follow_symlinks, suffix=".bin")
+            for name in names
+        }
+        return files, frozenset({INDEX_FILE})
+    present = sorted(p.name for p in path.iterdir() if p.suffix in SUFFIXES)
+    if SINGLE_PICKLE in present or len(present) == 1:
+        name = SINGLE_PICKLE if SINGLE_PICKLE in present else present[0]
+        suffix = Path(name).suffix
+        return {
+            name: shard_path(path, name, follow_symlinks=follow_symlinks, suffix=suffix)
+        }, frozenset()
+    raise ContainerError(
+        "no pickled checkpoint here" if not present else "several files and no index",
+        file=path,
+        found=present,
+        expected=f"{SINGLE_PICKLE}, or {INDEX_FILE} and the files that it names",
+        hint="name one file by its path",
+    )
+
+
+def _shard_name(name: str) -> str:
+    stem = Path(name).stem
+    return stem.removeprefix("pytorch_") + SUFFIX
