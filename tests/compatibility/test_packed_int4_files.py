@@ -1,0 +1,133 @@
+"""Int4 codes that real torchao releases packed for kernels give their writers' values."""
+
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch.nn.functional import linear
+
+from qconfig import load_checkpoint
+from qconfig.dialects.torchao.int4_cpu_order import find_cpu_order
+from qconfig.layouts.int4_packing import CpuInt4Order
+from qconfig.migrations.cutlass_int4_packed_tensor_layout import CutlassInt4PackedTensorLayoutV1
+from qconfig.migrations.int4_opaque_tensor_layout import (
+    Int4OpaqueTensorLayoutV1,
+    Int4OpaqueTensorLayoutV2,
+)
+from qconfig.versioning import Layout
+from tests.checkpoints.builders import checkpoint_of
+from tests.torchao_files import Sample, samples
+
+
+def params(*prefixes: str) -> list[Any]:
+    """Return the samples whose fixture begins so."""
+    return [pytest.param(s, id=s.id) for prefix in prefixes for s in samples(prefix)]
+
+
+PACKED = params(
+    "int4_weight_only_g32_cpu_layout",
+    "int4_weight_only_opaque",
+    "awq_int4_opaque",
+    "awq_int4_default_v1",
+)
+# 0.8 and 0.9 stored HQQ's zero points, which are codes, where their kernel takes values.
+BROKEN = ("0.8.0-int4_weight_only_g32_cpu_layout_hqq", "0.9.0-int4_weight_only_g32_cpu_layout_hqq")
+SOUND = [p for p in PACKED if not p.id.startswith(BROKEN)]
+MULTIPLIED = [p for p in PACKED if not p.id.startswith("0.8.0")]
+HALVES = params("int4_dynact_int4_weight")
+
+
+def parts_of(sample: Sample) -> dict[str, dict[str, torch.Tensor]]:
+    """Return the inner tensors of each quantized parameter by field."""
+    parts: dict[str, dict[str, torch.Tensor]] = {}
+    for name, tensor in load_file(sample.file).items():
+        if "::" in name:
+            parameter, _, path = name.partition("::")
+            parts.setdefault(parameter, {})[path.rpartition(".")[2]] = tensor
+    return parts
+
+
+def layout_of(fields: dict[str, torch.Tensor]) -> Layout:
+    """Return the layout of a release's form, in the order that was found."""
+    pairs = fields["scale_and_zero"]
+    packed = fields.get("packed_weight", fields.get("qdata"))
+    assert packed is not None
+    rows, columns = packed.shape[0], 2 * packed.shape[1]
+    block = (1, columns // pairs.shape[0])
+    order = find_cpu_order(packed, pairs).order
+    if "packed_weight" in fields:
+        return Int4OpaqueTensorLayoutV1(packed, pairs, block, pairs.dtype, cpu_order=order)
+    return Int4OpaqueTensorLayoutV2(
+        packed,
+        pairs,
+        block,
+        (rows, columns),
+        pairs.dtype,
+        act_pre_scale=fields.get("act_pre_scale"),
+        cpu_order=order,
+    )
+
+
+@pytest.mark.parametrize("sample", PACKED)
+def test_the_order_is_found(sample: Sample) -> None:
+    """Codes and zero points of every file agree on the processor that its writer had."""
+    for fields in parts_of(sample).values():
+        packed = fields.get("packed_weight", fields.get("qdata"))
+        found = find_cpu_order(packed, fields["scale_and_zero"])
+        assert found.order is CpuInt4Order.AVX2
+        assert found.correlation > 0.95
+
+
+@pytest.mark.parametrize("sample", MULTIPLIED)
+def test_outputs_are_the_writers(sample: Sample, tmp_path) -> None:
+    """Exactly multiplied and rounded once, values give the kernel's output bit for bit."""
+    truth, inputs = load_file(sample.truth), load_file(sample.inputs)
+    floats, stored = load_file(sample.weights), parts_of(sample)
+    layouts = {name: layout_of(fields) for name, fields in stored.items()}
+    for parameter, tensor in load_checkpoint(checkpoint_of(tmp_path, layouts)).items():
+        module, x = parameter.removesuffix(".weight"), inputs[parameter.removesuffix(".weight")]
+        if "scale" in stored[parameter]:  # the wrapper of AWQ up to 0.13 divides
+            x = x / stored[parameter]["scale"]
+        seen = tensor.activation_seen(x).double()
+        product = (seen @ tensor.dequantize(torch.float64).t()).to(x.dtype)
+        bias = floats.get(f"{module}.bias")
+        result = product if bias is None else product + bias
+        assert torch.equal(result, truth[f"{module}.out"])
+        kernel = linear(x, tensor, bias)
+        error = (kernel.double() - truth[f"{module}.out"].double()).abs().max()
+        assert error <= 2**-7 * truth[f"{module}.out"].abs().max()
+
+
+@pytest.mark.parametrize("sample", [p for p in SOUND if "opaque" not in p.id])
+def test_values_are_the_writers_but_for_one_rounding_more(sample: Sample, tmp_path) -> None:
+    """`dequantize` of the writer rounded the product before it added the zero point."""
+    truth = load_file(sample.truth)
+    layouts = {name: layout_of(fields) for name, fields in parts_of(sample).items()}
+    for parameter, tensor in load_checkpoint(checkpoint_of(tmp_path, layouts)).items():
+        group = tensor.shape[1] // tensor.scale.shape[0]
+        zero = tensor.zero_point.t().repeat_interleave(group, 1)
+        product = tensor.dequantize(torch.float64) - zero.double()
+        assert torch.equal(product.to(zero.dtype) + zero, truth[f"{parameter}.dequant"])
+        ours, theirs = tensor.dequantize().double(), truth[f"{parameter}.dequant"].double()
+        roundings = product.abs() + ours.abs() + theirs.abs()
+        assert ((ours - theirs).abs() <= 2**-8 * roundings).all()
+
+
+@pytest.mark.parametrize("sample", HALVES)
+def test_values_of_halves_are_the_writers(sample: Sample, tmp_path) -> None:
+    """Codes of Cutlass's kernels dequantize to the writer's values bit for bit."""
+    truth, stored = load_file(sample.truth), parts_of(sample)
+    layouts = {
+        name: CutlassInt4PackedTensorLayoutV1(
+            **fields,
+            block_size=(1, 2 * fields["int_data"].shape[1]),
+            dtype=truth[f"{name}.dequant"].dtype,
+            activation_quantization="int4_sym_per_token",
+        )
+        for name, fields in stored.items()
+    }
+    loaded = load_checkpoint(checkpoint_of(tmp_path, layouts))
+    assert loaded.keys() == stored.keys()
+    for parameter, tensor in loaded.items():
+        assert torch.equal(tensor.dequantize(), truth[f"{parameter}.dequant"])
