@@ -17,7 +17,7 @@ class Legacy:
     Args:
         type: class of the config that it made.
         arguments: what quant_type_kwargs may hold.
-        data: fields that the name itself says.
+        data: fields that the name itself says, or that the function had by default.
     """
 
     type: str
@@ -62,7 +62,11 @@ _FUNCTIONS: dict[str, Legacy] = {
         ("layout", "mapping_type", "act_mapping_type", _SWITCH),
     ),
     "int4_weight_only": Legacy("Int4WeightOnlyConfig", _INT4),
-    "int8_dynamic_activation_int4_weight": Legacy("Int8DynamicActivationInt4WeightConfig", _8DA4W),
+    "int8_dynamic_activation_int4_weight": Legacy(
+        "Int8DynamicActivationInt4WeightConfig",
+        _8DA4W,
+        {"mapping_type": {"_type": "MappingType", "_data": "SYMMETRIC"}},
+    ),
     "int8_dynamic_activation_int8_semi_sparse_weight": Legacy(
         "Int8DynamicActivationInt8WeightConfig", (), _SPARSE
     ),
@@ -142,4 +146,4 @@ def legacy_envelope(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         data.setdefault(
             "layout", {"_type": "TensorCoreTiledLayout", "_version": 1, "_data": fields}
         )
-    return {"_type": legacy.type, "_version": 1, "_data": data | dict(legacy.data)}
+    return {"_type": legacy.type, "_version": 1, "_data": {**legacy.data, **data}}
