@@ -19,11 +19,12 @@ from qconfig.migrations.intx_unpacked_to_int8_tensor_layout import (
     IntxUnpackedToInt8TensorLayoutV1,
 )
 
-_WEIGHT, _SCALES, _ZEROS = "weight", "scales", "zeros"
+_WEIGHT, _SCALES, _ZEROS, _BIAS = "weight", "scales", "zeros", "bias"
 _SHOWN_BY_NAMES = (
     "the file has plain tensors: that weight, scales and zeros are those of an "
     "Int8DynActInt4WeightLinear, which quantizes activations, is known by their names and types"
 )
+_NO_BIAS = "the file has no bias: up to 0.9 torchao's module left out that of the linear"
 
 
 @frozen
@@ -80,6 +81,8 @@ def _swapped(plain: Mapping[str, LazyTensor]) -> Iterator[Swapped]:
             "Int8DynActInt4WeightLinear",
             "0.3 and later",
             changes=changes.scale_type(scales.dtype),
-            ambiguities=(_SHOWN_BY_NAMES,),
+            ambiguities=(_SHOWN_BY_NAMES,)
+            if prefix + _BIAS in plain
+            else (_SHOWN_BY_NAMES, _NO_BIAS),
         )
         yield Swapped(fqn, Read(layout, origin), (fqn, prefix + _SCALES, prefix + _ZEROS))
