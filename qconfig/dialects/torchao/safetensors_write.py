@@ -21,6 +21,7 @@ from qconfig.errors import MOST_PROBLEMS, MigrationError, QconfigError, raise_pr
 from qconfig.versioning import Config
 
 _PLAIN = json.dumps({"_type": "Tensor"})
+_STATIC = ("act_quant_scale", "act_quant_zero_point", "act_per_tensor_scale")
 
 
 @frozen
@@ -84,6 +85,7 @@ def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
     notes = [f"{alias} is tied to {name} and stored again" for alias, name in _ties(checkpoint)]
     if CONFIG_KEY not in config_json:
         notes.append(f"no {CONFIG_KEY} in {CONFIG_FILE}: transformers will not see torchao's form")
+    notes += _unread_by_transformers(tensors)
     return TorchaoCheckpoint(tensors, shards, config_json, tuple(notes))
 
 
@@ -149,6 +151,14 @@ def with_torchao_config(
 
 def _ties(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     return list(checkpoint.ties.items())
+
+
+def _unread_by_transformers(tensors: Mapping[str, TorchaoTensor]) -> list[str]:
+    """Return a note where there are parts that torchao loads and transformers 5 does not know."""
+    static = [n for n, packed in tensors.items() if any(p in packed.fields for p in _STATIC)]
+    if not static:
+        return []
+    return [f"{static[0]} has static scales: torchao loads them, transformers 5.24 does not"]
 
 
 def _stored(
