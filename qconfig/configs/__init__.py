@@ -58,6 +58,9 @@ from qconfig.configs.intx import (
 from qconfig.configs.mx import (
     MXDynamicActivationMXWeightConfig,
 )
+from qconfig.configs.nf4 import (
+    NF4WeightOnlyConfig,
+)
 from qconfig.configs.nvfp4 import (
     NVFP4DynamicActivationNVFP4WeightConfig,
     NVFP4WeightOnlyConfig,
@@ -104,6 +107,7 @@ __all__ = [
     "KernelPreference",
     "MXDynamicActivationMXWeightConfig",
     "MappingType",
+    "NF4WeightOnlyConfig",
     "NVFP4DynamicActivationNVFP4WeightConfig",
     "NVFP4WeightOnlyConfig",
     "PerAxis",

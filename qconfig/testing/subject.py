@@ -1,6 +1,7 @@
 """What a conformance check gets: a config with its builder, a shape, a type; and ways to fail."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
@@ -151,6 +152,20 @@ def require_refusal(function: Callable[[], object], what: str) -> None:
     except (UnsupportedOperationError, LayoutError):
         return
     raise ConformanceFailure(f"{what} neither works as promised nor raises")
+
+
+def has_no_views(tensor: Any, *views: Callable[[Any], object]) -> bool:
+    """Return whether a tensor says, by `view_refusal`, that it has no views and cuts.
+
+    Raises:
+        ConformanceFailure: it says so, and one of `views` is not refused.
+    """
+    reason = getattr(tensor, "view_refusal", None)
+    if reason is None or reason() is None:
+        return False
+    for view in views:
+        require_refusal(partial(view, tensor), "a view of a tensor that has none")
+    return True
 
 
 def require_close(found: "torch.Tensor", expected: "torch.Tensor", what: str) -> None:

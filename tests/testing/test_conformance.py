@@ -20,6 +20,7 @@ from qconfig.testing import (
 )
 from qconfig.testing.conformance import packing_configs, required_fields
 from qconfig.testing.sharding import check_sharding
+from qconfig.testing.subject import has_no_views
 from qconfig.versioning import Config, attribute
 from tests.testing.variants import SHAPE, TILED_SHAPE, TILES, VARIANTS
 
@@ -150,3 +151,11 @@ def test_plugin_in_a_foreign_project(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert result.returncode == 0, result.stdout
     assert "2 passed" in result.stdout
+
+
+def test_a_tensor_without_views_refuses_them():
+    """One that says so by `view_refusal` need not have them; one that has them all the same fails."""
+    tensor = SimpleNamespace(view_refusal=lambda: "out of order", t=lambda: None)
+    with pytest.raises(ConformanceFailure, match="a view of a tensor that has none"):
+        has_no_views(tensor, lambda t: t.t())
+    assert not has_no_views(SimpleNamespace(view_refusal=lambda: None))

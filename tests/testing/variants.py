@@ -35,6 +35,7 @@ from qconfig.configs.intx import (
     IntxWeightOnlyConfig,
 )
 from qconfig.configs.mx import MXDynamicActivationMXWeightConfig
+from qconfig.configs.nf4 import NF4WeightOnlyConfig
 from qconfig.configs.nvfp4 import (
     NVFP4DynamicActivationNVFP4WeightConfig,
     NVFP4WeightOnlyConfig,
@@ -87,6 +88,7 @@ UINTX = [
         32, 3, uintx_choose_qparams_algorithm=UIntxChooseQParamsAlgorithm.MIN_MAX
     ),
     UIntxWeightOnlyConfig(None, 8),
+    NF4WeightOnlyConfig(16, 8),
 ]
 FLOAT8 = [
     Float8WeightOnlyConfig(DType.FLOAT8_E5M2, granularity=PerTensor()),
