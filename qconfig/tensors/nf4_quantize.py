@@ -2,9 +2,9 @@
 
 A block's scale is its largest magnitude; a code names the value of the table nearest to the element
 over its scale, the lower one of a tie. Scales are kept less their mean, in int8: a group's divisor
-is `128 / max|scale - mean|`. All is computed in the weight's type. Elements of a block of zeros have
-the code of 0; torchao gives them that of -1, times what is left of a scale of 0. Source of the table: QLoRA,
-arXiv 2305.14314, appendix E, to four digits as torchao has it.
+is `128 / max|scale - mean|`. All is computed in the weight's type. Elements of a block of zeros
+have the code of 0; torchao gives them that of -1, times what is left of a scale of 0. Source of the
+table: QLoRA, arXiv 2305.14314, appendix E, to four digits as torchao has it.
 """
 
 import torch

@@ -154,7 +154,7 @@ def test_plugin_in_a_foreign_project(tmp_path):
 
 
 def test_a_tensor_without_views_refuses_them():
-    """One that says so by `view_refusal` need not have them; one that has them all the same fails."""
+    """One that says so need not have them; one that has them all the same fails."""
     tensor = SimpleNamespace(view_refusal=lambda: "out of order", t=lambda: None)
     with pytest.raises(ConformanceFailure, match="a view of a tensor that has none"):
         has_no_views(tensor, lambda t: t.t())
