@@ -109,7 +109,8 @@ def codes_at(places: Iterator[list[Place]], stored: torch.Tensor) -> dict[Place,
 def _tinygemm(document: Document, tensors: Tensors) -> dict[str, Any]:
     """Return signed pairs, scales and zero points of codes in the order of a tinygemm kernel."""
     packed = tensors["packed_weight" if document["version"] == 1 else "qdata"]
-    shape, block = document.get("shape"), document["block_size"]
+    shape: Any = document.get("shape")
+    block = document["block_size"]
     transposed = document["transposed"]
     if packed.dim() == 4:
         outer, inner = packed.shape[1], packed.shape[3]
@@ -125,7 +126,7 @@ def _tinygemm(document: Document, tensors: Tensors) -> dict[str, Any]:
     signed = [[codes[n, k] - 8 for k in range(columns)] for n in range(rows)]
     bytes_ = [[_byte(row[k], row[k + 1]) for k in range(0, columns, 2)] for row in signed]
     pairs = tensors["scale_and_zero"]
-    parts = [
+    parts: list[Any] = [
         [[pairs[k // group, n, i].item() for n in range(rows)] for k in range(0, columns, size)]
         for i in (0, 1)
     ]
@@ -148,7 +149,7 @@ def _words(document: Document, tensors: Tensors) -> dict[str, Any]:
     if "scale_and_zero" in tensors:
         scale, zero = tensors["scale_and_zero"].unbind(-1)
     else:
-        scale, zero = tensors["scale"], tensors.get("zero", tensors.get("zero_point"))
+        scale, zero = tensors["scale"], tensors["zero" if "zero" in tensors else "zero_point"]
     return {"qdata": codes, "scale": scale.t().tolist(), "zero_point": zero.t().tolist()}
 
 

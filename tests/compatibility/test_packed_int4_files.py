@@ -69,6 +69,11 @@ def layout_of(fields: dict[str, torch.Tensor]) -> Layout:
     )
 
 
+def loaded(folder: Any, layouts: dict[str, Layout]) -> dict[str, Any]:
+    """Return the tensors of a checkpoint of these layouts."""
+    return load_checkpoint(checkpoint_of(folder, layouts))
+
+
 @pytest.mark.parametrize("sample", PACKED)
 def test_the_order_is_found(sample: Sample) -> None:
     """Codes and zero points of every file agree on the processor that its writer had."""
@@ -85,7 +90,7 @@ def test_outputs_are_the_writers(sample: Sample, tmp_path) -> None:
     truth, inputs = load_file(sample.truth), load_file(sample.inputs)
     floats, stored = load_file(sample.weights), parts_of(sample)
     layouts = {name: layout_of(fields) for name, fields in stored.items()}
-    for parameter, tensor in load_checkpoint(checkpoint_of(tmp_path, layouts)).items():
+    for parameter, tensor in loaded(tmp_path, layouts).items():
         module, x = parameter.removesuffix(".weight"), inputs[parameter.removesuffix(".weight")]
         if "scale" in stored[parameter]:  # the wrapper of AWQ up to 0.13 divides
             x = x / stored[parameter]["scale"]
@@ -104,7 +109,7 @@ def test_values_are_the_writers_but_for_one_rounding_more(sample: Sample, tmp_pa
     """`dequantize` of the writer rounded the product before it added the zero point."""
     truth = load_file(sample.truth)
     layouts = {name: layout_of(fields) for name, fields in parts_of(sample).items()}
-    for parameter, tensor in load_checkpoint(checkpoint_of(tmp_path, layouts)).items():
+    for parameter, tensor in loaded(tmp_path, layouts).items():
         group = tensor.shape[1] // tensor.scale.shape[0]
         zero = tensor.zero_point.t().repeat_interleave(group, 1)
         product = tensor.dequantize(torch.float64) - zero.double()
@@ -127,7 +132,7 @@ def test_values_of_halves_are_the_writers(sample: Sample, tmp_path) -> None:
         )
         for name, fields in stored.items()
     }
-    loaded = load_checkpoint(checkpoint_of(tmp_path, layouts))
-    assert loaded.keys() == stored.keys()
-    for parameter, tensor in loaded.items():
+    found = loaded(tmp_path, layouts)
+    assert found.keys() == stored.keys()
+    for parameter, tensor in found.items():
         assert torch.equal(tensor.dequantize(), truth[f"{parameter}.dequant"])
