@@ -23,8 +23,8 @@ class ActivationQuantization(StrEnum):
     INT4_SYM_PER_TOKEN = "int4_sym_per_token"  # noqa: S105 (no secret)
     """Scales in float32, as of torchao's `_int4_symm_cutlass_quant`."""
     UINT8_ASYM_PER_TOKEN = "uint8_asym_per_token"  # noqa: S105 (no secret)
-    """Scales in float32, as of torchao's `_uint8_asymm_per_token_quant`; less its zero point, a code is
-    that of `_int8_asymm_per_token_quant` of AffineQuantizedTensor's days."""
+    """Scales in float32, as of torchao's `_uint8_asymm_per_token_quant`; less their zero points,
+    codes are also those of its `_int8_asymm_per_token_quant`."""
 
 
 @register_layout("IntxUnpackedToInt8TensorLayout", 3)
