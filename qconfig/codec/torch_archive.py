@@ -59,7 +59,7 @@ def read_archive(file: OpenFile, limits: Limits) -> TorchArchive:
     records: dict[str, ZipRecord] = {}
     storages: dict[str, ZipRecord] = {}
     folder = None
-    for record in read_records(file, limits):
+    for record in read_records(file, limits, _check_format):
         first, _, name = record.name.partition("/")
         folder = first if folder is None else folder
         parts = name.split("/")
@@ -75,7 +75,12 @@ def read_archive(file: OpenFile, limits: Limits) -> TorchArchive:
         elif name == _PICKLE or name in _SMALL:
             records[name] = record
         else:
-            raise _other_format(name, parts[0])
+            raise ContainerError(
+                "the archive holds what torch.save does not write",
+                found=name,
+                expected="the records of torch.save",
+                hint="is it a checkpoint at all?",
+            )
     if _PICKLE not in records or "version" not in records:
         raise ContainerError(
             "not an archive of torch.save",
@@ -111,16 +116,16 @@ def _is_plain(part: str) -> bool:
     return part not in {"", ".", ".."} and not any(c in part for c in "\\\0")
 
 
-def _other_format(name: str, first: str) -> ContainerError:
-    kind = _OTHERS.get(first)
-    return ContainerError(
-        f"{kind}, which is not read"
-        if kind
-        else "the archive holds what torch.save does not write",
-        found=name,
-        expected="the records of torch.save",
-        hint=_SAVE_AGAIN if kind else "is it a checkpoint at all?",
-    )
+def _check_format(record: str) -> None:
+    name = record.partition("/")[2]
+    kind = _OTHERS.get(name.partition("/")[0])
+    if kind is not None and name not in _SMALL:
+        raise ContainerError(
+            f"{kind}, which is not read",
+            found=name,
+            expected="the records of torch.save",
+            hint=_SAVE_AGAIN,
+        )
 
 
 def _small(file: OpenFile, record: ZipRecord) -> bytes:

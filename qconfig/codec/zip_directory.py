@@ -7,7 +7,7 @@ of PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import frozen
@@ -50,13 +50,23 @@ class ZipRecord:
 class _Entry:
     name: bytes
     flags: int
+    method: int
     crc: int
+    packed: int
     size: int
     header: int
 
 
-def read_records(file: OpenFile, limits: Limits) -> list[ZipRecord]:
+def read_records(
+    file: OpenFile, limits: Limits, check_name: Callable[[str], None]
+) -> list[ZipRecord]:
     """Return the records of an archive in the order of its directory.
+
+    Args:
+        file: the archive.
+        limits: bounds on the directory.
+        check_name: raises for a name that tells of another format, before anything is said of
+            how that format stores it.
 
     Raises:
         ContainerError: the file is cut short, something follows it, or a record is compressed,
@@ -71,6 +81,10 @@ def read_records(file: OpenFile, limits: Limits) -> list[ZipRecord]:
             "has too long a directory", f"{length} bytes", limits.describe("header_bytes")
         )
     entries = list(_entries(bytes(file.read(start, length)), count))
+    for entry in entries:
+        check_name(_text(entry.name))
+    for entry in entries:
+        _check_entry(entry)
     offsets = _check_local_headers(file, entries, start)
     records = [
         ZipRecord(_text(e.name), offset, e.size, e.crc)
@@ -103,8 +117,6 @@ def _directory(file: OpenFile) -> tuple[int, int, int]:
             if disk or disks != 1 or position != locator - _END64.size:
                 raise _broken("has a zip64 end that is not where it should be", position)
             end, found = position, _directory64(file, position, found)
-    elif _FULL_32 in found or count == _FULL_16:
-        raise _broken("lacks its zip64 end", found)
     count, start, length = found
     if start + length != end:
         raise _broken(
@@ -146,8 +158,7 @@ def _entries(directory: bytes, count: int) -> Iterator[_Entry]:
         name = directory[start:extra_start]
         extra = directory[extra_start : extra_start + extra_length]
         size, packed, header = _wide_sizes(name, extra, (size, packed, raw[16]))
-        _check_entry(name, flags, method, size == packed)
-        yield _Entry(name, flags, crc, size, header)
+        yield _Entry(name, flags, method, crc, packed, size, header)
     if position != len(directory):
         raise _broken("has more records than it says", f"{len(directory) - position} bytes more")
 
@@ -168,18 +179,18 @@ def _wide_sizes(name: bytes, extra: bytes, narrow: tuple[int, ...]) -> Iterator[
     return (next(values) if n == _FULL_32 else n for n in narrow)
 
 
-def _check_entry(name: bytes, flags: int, method: int, is_as_large: bool) -> None:  # noqa: FBT001
-    if flags & _IS_ENCRYPTED:
-        raise _broken("has an encrypted record", _text(name))
-    if method or not is_as_large:
+def _check_entry(entry: _Entry) -> None:
+    if entry.flags & _IS_ENCRYPTED:
+        raise _broken("has an encrypted record", _text(entry.name))
+    if entry.method or entry.size != entry.packed:
         raise _broken(
             "has a compressed record",
-            _text(name),
+            _text(entry.name),
             "records that are stored as they are, as torch.save writes them",
             "unpack it and write it again with torch.save",
         )
-    if flags & ~(_HAS_DESCRIPTOR | _IS_UTF8):
-        raise _broken("has a record with unknown flags", f"{_text(name)}: {flags:#06x}")
+    if entry.flags & ~(_HAS_DESCRIPTOR | _IS_UTF8):
+        raise _broken("has a record with unknown flags", f"{_text(entry.name)}: {entry.flags:#x}")
 
 
 def _check_local_headers(file: OpenFile, entries: list[_Entry], limit: int) -> list[int]:
