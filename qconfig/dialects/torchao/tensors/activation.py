@@ -63,7 +63,7 @@ FUNCTIONS: Mapping[str, Function] = {
         None, _How.UINT8_ASYM_PER_TOKEN, changes=(changes.UNSIGNED,)
     ),
 }
-"""Functions that make int8 and int4 activations; those of other types are in `_OTHERS`."""
+"""Functions that make int8 and int4 activations; those of other types are in `OTHER_FUNCTIONS`."""
 
 _FP8 = StoredFunction("_input_activation_quant_func_fp8")
 _ROW = StoredObject("PerRow")
@@ -100,16 +100,16 @@ def quantizing(weight: Read, function: StoredFunction, kwargs: Mapping[str, Any]
         ContainerError: kwargs that the function does not have.
     """
     name = registry.entry_of(type(weight.layout)).name
-    if function.name in _OTHERS:
-        return _OTHERS[function.name](weight, name, kwargs)
+    if function.name in OTHER_FUNCTIONS:
+        return OTHER_FUNCTIONS[function.name](weight, name, kwargs)
     known = FUNCTIONS.get(function.name)
     if known is None:
         raise UnknownNameError(
             f"{function.name} is no function of torchao's that quantizes activations",
             pointer="/input_quant_func",
             found=function.name,
-            expected="one of " + ", ".join(sorted({*FUNCTIONS, *_OTHERS})),
-            hint=nearest(function.name, {*FUNCTIONS, *_OTHERS}),
+            expected="one of " + ", ".join(sorted({*FUNCTIONS, *OTHER_FUNCTIONS})),
+            hint=nearest(function.name, {*FUNCTIONS, *OTHER_FUNCTIONS}),
         )
     _check_kwargs(function, kwargs, ())
     if name in _OF_INT8 and known.int8 is not None:
@@ -170,6 +170,11 @@ def _mx(weight: Read, name: str, kwargs: Mapping[str, Any]) -> Read:
     return weight.at_least(3).with_fields(act_quant_kwargs=how)
 
 
+def _cast(weight: Read, _name: str, kwargs: Mapping[str, Any]) -> Read:
+    _check_kwargs(StoredFunction("_to_bfloat16"), kwargs, ())
+    return weight.noting(changes=(changes.CAST,))
+
+
 def _unchanged(weight: Read, _name: str, kwargs: Mapping[str, Any]) -> Read:
     _check_kwargs(StoredFunction("_identity"), kwargs, ())
     return weight
@@ -203,13 +208,13 @@ def _unfit(name: str, weight: Read) -> MigrationError:
     )
 
 
-_OTHERS: Mapping[str, Callable[[Read, str, Mapping[str, Any]], Read]] = {
+OTHER_FUNCTIONS: Mapping[str, Callable[[Read, str, Mapping[str, Any]], Read]] = {
     "_float8_cutlass_quant": _float8_rows,
     "_float8_cutlass_quant_sparse": _float8_rows,
     "_identity": _unchanged,
     "_input_activation_quant_func_fp8": _float8,
     "_input_activation_quant_func_mxfp": _mx,
-    "_to_bfloat16": _unchanged,
-    "_to_float16": _unchanged,
+    "_to_bfloat16": _cast,
+    "_to_float16": _cast,
 }
 """Functions that make other activations than int8 and int4, or none."""

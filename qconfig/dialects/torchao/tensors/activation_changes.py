@@ -20,6 +20,10 @@ SINGLE_TOKENS = (
     "activations of shape (B, 1, K), one token each, were not quantized in torchao; here they are: "
     "each differs by at most one step of its token"
 )
+CAST = (
+    "activations: torchao made them bfloat16 or float16 first, here they keep their type: each "
+    "differs by at most half a last place of the narrower type"
+)
 UNSIGNED = (
     "activations: torchao used codes 0 to 255 and chose scales in float32, here in the "
     f"activation's type: {_ONE_STEP}"
