@@ -27,6 +27,11 @@ class NVFP4WeightOnlyConfigV1(Config):
 
     mm_config: NVFP4MMConfigV1 = attribute(_MM, default=NVFP4MMConfigV1.WEIGHT_ONLY)
     use_triton_kernel: bool = attribute(_TRITON, default=False)
+    use_dynamic_per_tensor_scale: bool = attribute(
+        "Whether a scale of the whole tensor is found; not a field of torchao 0.12 and 0.13, which "
+        "found none.",
+        default=False,
+    )
 
     def __attrs_post_init__(self) -> None:
         """Check what is quantized. Raises FieldError."""
@@ -51,9 +56,10 @@ class NVFP4WeightOnlyConfigV2(Config):
 
 @migration()
 def say_no_per_tensor_scale(old: NVFP4WeightOnlyConfigV1) -> NVFP4WeightOnlyConfigV2:
-    """Say that blocks alone had scales, as they had."""
+    """Say whether blocks alone have scales, as they had."""
     return NVFP4WeightOnlyConfigV2(
-        use_triton_kernel=old.use_triton_kernel, use_dynamic_per_tensor_scale=False
+        use_triton_kernel=old.use_triton_kernel,
+        use_dynamic_per_tensor_scale=old.use_dynamic_per_tensor_scale,
     )
 
 

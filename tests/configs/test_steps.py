@@ -92,7 +92,6 @@ def test_torchaos_version_says_which_fields_count(version, hqq):
             "int4_packing_format",
         ),
         (INT8_DYNAMIC, 1, {"layout": {"type": "SemiSparseLayout"}}, "layout"),
-        (INT8_DYNAMIC, 3, {"weight_only_decode": True}, "weight_only_decode"),
         ("IntxWeightOnlyConfig", 2, {"packing_format": "PLAIN"}, "packing_format"),
         (INT8_INTX, 1, {}, "has_weight_zeros"),
         ("AWQConfig", 2, {"quant_dtype": "uint3", "use_hqq": True}, "use_hqq"),

@@ -125,7 +125,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(4, (1,), names=("NVFP4DynamicActivationNVFP4WeightConfig",)),
     ),
     "NVFP4WeightOnlyConfig": (
-        Form(1, (1,), names=(NVFP4_INFERENCE,)),
+        Form(1, (1,), names=(NVFP4_INFERENCE,), ours=("use_dynamic_per_tensor_scale",)),
         Form(2, (1,), names=(NVFP4_INFERENCE,)),
         Form(3, (1,), names=("NVFP4WeightOnlyConfig",)),
     ),

@@ -1,0 +1,46 @@
+"""`qconfig upgrade` on torchao's configs: notes, the report, and who wrote a document."""
+
+import json
+
+from tests.cli.calls import ROW, call, call_json, write
+from tests.dialects.envelope_samples import envelope
+
+MAP = envelope("ModuleFqnToConfig", 1, module_fqn_to_config={"re:a.*": None})
+ONE = envelope("Int8DynamicActivationInt8WeightConfig", 1, weight_only_decode=True)
+
+
+def test_notes_are_printed(tmp_path):
+    """What is not carried is told on stderr with its place; the document goes to stdout."""
+    result = call("upgrade", write(tmp_path / "a.json", ONE))
+    assert result.exit_code == 0
+    assert "/_data/weight_only_decode: torchao left the activation" in result.stderr
+    assert json.loads(result.stdout)["type"] == "Int8DynamicActivationInt8WeightConfig"
+
+
+def test_report_holds_the_notes(tmp_path):
+    """The report has pointer and text of each note."""
+    report = tmp_path / "report.json"
+    call("upgrade", write(tmp_path / "a.json", ONE), "--report", report)
+    (note,) = json.loads(report.read_text("utf-8"))["notes"]
+    assert note["pointer"] == "/_data/weight_only_decode"
+
+
+def test_writer_is_named(tmp_path):
+    """A named release says that its patterns had no effect."""
+    code, document = call_json("upgrade", write(tmp_path / "a.json", MAP), "--writer=torchao==0.13")
+    assert code == 0
+    assert document["result"]["document"]["rules"] == []
+
+
+def test_writer_of_a_document_of_ours(tmp_path):
+    """Our own documents say who wrote them: a writer is refused."""
+    result = call("upgrade", write(tmp_path / "a.json", ROW), "--writer", "torchao==0.13")
+    assert result.exit_code != 0
+    assert "the document is qconfig's own" in result.stderr
+
+
+def test_writer_that_is_none(tmp_path):
+    """A release that cannot be one is refused with the form."""
+    result = call("upgrade", write(tmp_path / "a.json", MAP), "--writer", "0.13")
+    assert result.exit_code != 0
+    assert "torchao==0.13" in result.stderr
