@@ -21,7 +21,7 @@ def test_report_holds_the_notes(tmp_path):
     """The report has pointer and text of each note."""
     report = tmp_path / "report.json"
     call("upgrade", write(tmp_path / "a.json", ONE), "--report", report)
-    (note,) = json.loads(report.read_text("utf-8"))["notes"]
+    (note,) = json.loads(report.read_text("utf-8"))["result"]["notes"]
     assert note["pointer"] == "/_data/weight_only_decode"
 
 
