@@ -6,6 +6,7 @@ call or a reference to a storage means is asked of a `Meanings`, which answers f
 is what `torch.save` writes under the pickle protocols 1 to 5 for tensors and plain data.
 """
 
+import codecs
 import pickletools
 import struct
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from typing import Any, Protocol
 
 from qconfig.codec.limits import Limits
 from qconfig.errors import ContainerError
+
+# pickletools decodes texts of protocol 0 with this; looked up here, no file causes its import.
+codecs.lookup("raw_unicode_escape")
 
 _NEWEST_PROTOCOL = 5
 _INTEGER_BITS = 128
@@ -55,9 +59,11 @@ class _Machine:
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
+        self._length = 0
 
     def run(self, pickle: bytes) -> tuple[Any, int]:
         obey, position, name = self._instructions(), 0, "PROTO"
+        self._length = len(pickle)
         most = self._limits.pickle_operations
         count = 0
         try:
@@ -101,7 +107,7 @@ class _Machine:
         push, tuples = self._push, self._push_tuple_of
         names: dict[str, Callable[[Any], None]] = {
             "PROTO": self._check_protocol,
-            "FRAME": lambda _: None,
+            "FRAME": self._check_frame,
             "MARK": self._mark,
             "NONE": push,
             "NEWTRUE": lambda _: push(True),  # noqa: FBT003
@@ -187,6 +193,10 @@ class _Machine:
     def _check_protocol(self, version: int) -> None:
         if version > _NEWEST_PROTOCOL:
             raise _wrong("has an unknown protocol", version, f"at most {_NEWEST_PROTOCOL}")
+
+    def _check_frame(self, length: int) -> None:
+        if length > self._length:
+            raise _wrong("has a frame longer than itself", length, f"at most {self._length} bytes")
 
     def _extend(self, values: list[Any]) -> None:
         target = self._stack[-1]

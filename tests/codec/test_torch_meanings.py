@@ -51,7 +51,7 @@ class Wrapper(torch.Tensor):
             return cls(args[0].data_, args[0].scale)
         raise NotImplementedError(function)
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
 
 class Pair(NamedTuple):
