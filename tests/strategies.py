@@ -14,7 +14,7 @@ from qconfig.codec.tensor_values import TensorSpec, TensorValue
 from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
-from tests import fp4_repairs, uintx_repairs
+from tests import arithmetic_repairs, fp4_repairs, uintx_repairs
 from tests.config_repairs import CONFIG_REPAIRS
 from tests.int4_repairs import INT4_REPAIRS
 
@@ -155,6 +155,11 @@ def _name_configs(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 
 def _tile_int8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     """Make block size, scale and zero points of an int8 layout fit its codes."""
+    arithmetic_repairs.fit_int8(values)
+    _tile_blocks(draw, entry, values)
+
+
+def _tile_blocks(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     codes = values["int_data" if entry.version == 1 else "qdata"].shape
     block = [draw(st.sampled_from([b for b in range(1, n + 1) if n % b == 0])) for n in codes]
     values["block_size"] = tuple(block)
@@ -169,7 +174,8 @@ def _tile_int8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 
 def _tile_intx(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     """Make block size, scales, zero points and bounds of an intx layout fit."""
-    _tile_int8(draw, entry, values)
+    arithmetic_repairs.fit_intx(values)
+    _tile_blocks(draw, entry, values)
     bits = draw(st.integers(1, 8))
     if entry.version == 1:
         values["quant_min"], values["quant_max"] = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
@@ -214,7 +220,7 @@ def _tile_float8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     """
     is_first = entry.version == 1
     values["int_data" if is_first else "qdata"] = values.pop("float8_data" if is_first else "qdata")
-    _tile_int8(draw, entry, values)
+    _tile_blocks(draw, entry, values)
     if is_first:
         values["float8_data"] = values.pop("int_data")
     for kind in ("act_quant", "output_act_quant"):
@@ -261,6 +267,7 @@ REPAIRS: dict[str, Repair] = {
     "FloatxTensorLayout": uintx_repairs.tile_floatx,
     "FqnToConfig": _name_configs,
     "Int4TensorLayout": _tile_int4,
+    "Int8Arithmetic": arithmetic_repairs.fit_arithmetic,
     "Int8TensorLayout": _tile_int8,
     "IntxStaticActivationTensorLayout": _tile_intx_static,
     "IntxUnpackedToInt8TensorLayout": _tile_intx,

@@ -221,7 +221,7 @@ def _entry_for(data: Any, kind: Kind) -> Entry:
 
 
 def unstructure(value: Any) -> Any:
-    """Return plain data: type and version first, every default written out.
+    """Return plain data: type and version first, defaults written out, but of added fields.
 
     Raises:
         FieldError: a float that JSON has no number for.
@@ -249,6 +249,8 @@ def _unstructure_class(value: Any, entry: Entry) -> dict[str, Any]:
     head = entry.tags
     for field in attrs.fields(entry.cls):
         inner = getattr(value, field.name)
+        if info_of(field).added and inner == field.default:
+            continue
         if inner is not None and entry.kind is Kind.LAYOUT and info_of(field).tensor is not None:
             head[field.name] = {
                 "dtype": str(inner.dtype).removeprefix("torch."),

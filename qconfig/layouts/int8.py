@@ -4,7 +4,8 @@ from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
-from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
+from qconfig.errors import LayoutError
+from qconfig.layouts.activation import Int8Arithmetic, QuantizeTensorToInt8Kwargs
 from qconfig.layouts.blocks import check_qparams
 from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
@@ -51,6 +52,12 @@ class Int8TensorLayout(Layout):
     reduce_range: bool = attribute(
         "Whether weight codes use 7 of the 8 bits.", default=False, kw_only=True
     )
+    arithmetic: Int8Arithmetic | None = attribute(
+        "How linear computes with quantized activations; null is as torchao 0.18 does.",
+        default=None,
+        kw_only=True,
+        added=True,
+    )
 
     def check_relations(self) -> None:
         """Check that scales and zero points have one entry per block.
@@ -60,3 +67,10 @@ class Int8TensorLayout(Layout):
         """
         check_shown_dtype(self.dtype)
         check_qparams(tuple(self.qdata.shape), self.block_size, self.scale, self.zero_point)
+        if self.arithmetic is not None and self.act_quant_kwargs is None:
+            raise LayoutError(
+                "an arithmetic is there, but activations are not quantized",
+                pointer="/arithmetic",
+                found=self.arithmetic,
+                expected="null, or act_quant_kwargs",
+            )

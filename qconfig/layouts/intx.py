@@ -10,6 +10,7 @@ from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
 from qconfig.configs.intx import INTX
 from qconfig.errors import FieldError, LayoutError
+from qconfig.layouts.activation import Int8Arithmetic, Int8Product
 from qconfig.layouts.blocks import check_qparams
 from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
@@ -25,6 +26,12 @@ class ActivationQuantization(StrEnum):
     UINT8_ASYM_PER_TOKEN = "uint8_asym_per_token"  # noqa: S105 (no secret)
     """Scales in float32, as of torchao's `_uint8_asymm_per_token_quant`; less their zero points,
     codes are also those of its `_int8_asymm_per_token_quant`."""
+
+
+_WITH_ARITHMETIC = (
+    ActivationQuantization.INT8_ASYM_PER_TOKEN,
+    ActivationQuantization.INT8_SYM_PER_TOKEN,
+)
 
 
 @register_layout("IntxUnpackedToInt8TensorLayout", 3)
@@ -61,10 +68,32 @@ class IntxUnpackedToInt8TensorLayout(Layout):
     activation_quantization: ActivationQuantization | None = attribute(
         "How linear quantizes its activation; null leaves it as it is.", default=None, kw_only=True
     )
+    arithmetic: Int8Arithmetic | None = attribute(
+        "How linear computes with quantized activations, which is by their values; null is as "
+        "torchao 0.18 does, with fewer roundings.",
+        default=None,
+        kw_only=True,
+    )
 
     def check_relations(self) -> None:
-        """Check the integer type, and that scales and zero points have one entry per block."""
+        """Check the integer type, that scales have one entry per block, and the arithmetic."""
         check_intx(self)
+        if self.arithmetic is None:
+            return
+        if self.activation_quantization not in _WITH_ARITHMETIC:
+            raise LayoutError(
+                "an arithmetic is there, but no int8 activations of a token that it is for",
+                pointer="/arithmetic",
+                found=self.activation_quantization and self.activation_quantization.value,
+                expected="activation_quantization int8_asym_per_token or int8_sym_per_token",
+            )
+        if self.arithmetic.product is not Int8Product.VALUES:
+            raise LayoutError(
+                "codes of activations are not multiplied with codes of fewer bits",
+                pointer="/arithmetic/product",
+                found=self.arithmetic.product.value,
+                expected=Int8Product.VALUES.value,
+            )
 
 
 def check_intx(layout: Any) -> None:

@@ -36,6 +36,8 @@ def choose_activation_qparams(
     dtype: DType = DType.INT8,
     *,
     reduce_range: bool = False,
+    least_code: int | None = None,
+    least_scale: float = LEAST_INT8_SCALE,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return scale and zero point for values from `low` to `high`.
 
@@ -45,6 +47,8 @@ def choose_activation_qparams(
         mapping_type: how values map to codes.
         dtype: int8, float8_e4m3fn or float8_e5m2.
         reduce_range: whether int8 codes keep to -64 ... 63.
+        least_code: the smallest int8 code, if it is another.
+        least_scale: the smallest scale of int8 codes.
 
     Returns:
         Scales, in the type of `low`, and zero points, int8, or None where they would all be 0 by
@@ -57,16 +61,17 @@ def choose_activation_qparams(
         largest = torch.maximum(-low, high)
         return _float8_scale(largest, mapping_type, dtype, reduce_range=reduce_range), None
     qmin, qmax = code_range(reduce_range=reduce_range)
+    qmin = qmin if least_code is None else least_code
     if mapping_type is MappingType.SYMMETRIC:
         scale = torch.maximum(-low, high) / (float(qmax - qmin) / 2)
-        return scale.clamp(min=LEAST_INT8_SCALE), None
+        return scale.clamp(min=least_scale), None
     low, high = low.clamp(max=0), high.clamp(min=0)
     if mapping_type is MappingType.SYMMETRIC_NO_CLIPPING_ERR:
         scale = torch.maximum(low / float(qmin), high / float(qmax))
-        return scale.clamp(min=LEAST_INT8_SCALE), None
+        return scale.clamp(min=least_scale), None
     span, steps = high - low, float(qmax - qmin)
     scale = torch.where(span.isinf(), high / steps - low / steps, span / steps)
-    scale = scale.clamp(min=LEAST_INT8_SCALE)
+    scale = scale.clamp(min=least_scale)
     zero_point = (qmin - torch.round(low / scale)).clamp(qmin, qmax)
     return scale, zero_point.to(torch.int8)
 

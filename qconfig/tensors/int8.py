@@ -8,7 +8,7 @@ import torch
 
 from qconfig.configs.choices import MappingType
 from qconfig.configs.granularity import PerAxis, PerRow, PerTensor, PerToken
-from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
+from qconfig.layouts.activation import Int8Arithmetic, Int8Product, QuantizeTensorToInt8Kwargs
 from qconfig.layouts.int8 import Int8TensorLayout
 from qconfig.tensors import blockwise
 from qconfig.tensors.activation_qparams import code_range
@@ -17,6 +17,12 @@ from qconfig.tensors.geometry import Follows
 from qconfig.tensors.int8_activation import dequantize_activation
 from qconfig.tensors.int8_dynamic_linear import int8_dynamic_linear, quantized_activation
 from qconfig.tensors.int8_linear import KERNEL_ALIGNMENT, int8_linear
+from qconfig.tensors.int8_rounded_activation import (
+    ActivationForm,
+    quantize_rounded,
+    rounded_values,
+)
+from qconfig.tensors.int8_rounded_linear import int8_rounded_linear
 from qconfig.tensors.matrix import MatrixTensor
 from qconfig.tensors.value_checks import (
     check_code_range,
@@ -25,6 +31,7 @@ from qconfig.tensors.value_checks import (
 )
 
 _TOKENS = (PerRow(), PerToken())
+_Settings = tuple[torch.Tensor | None, torch.Tensor | None, bool, bool, bool]
 
 
 class Int8Tensor(MatrixTensor):
@@ -40,6 +47,7 @@ class Int8Tensor(MatrixTensor):
         act_pre_scale: factor for the activation, (..., K), or None.
         act_quant_kwargs: how `linear` quantizes activations; None leaves them as they are.
         reduce_range: whether codes keep to -64 ... 63.
+        arithmetic: how an older torchao quantized and multiplied, or None for torchao 0.18.
     """
 
     layout_class: ClassVar[type] = Int8TensorLayout
@@ -61,6 +69,7 @@ class Int8Tensor(MatrixTensor):
     act_pre_scale: torch.Tensor | None
     act_quant_kwargs: QuantizeTensorToInt8Kwargs | None
     reduce_range: bool
+    arithmetic: Int8Arithmetic | None
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the values as an ordinary tensor.
@@ -78,31 +87,81 @@ class Int8Tensor(MatrixTensor):
             UnsupportedOperationError: `act_quant_kwargs` ask for activation scales that this
                 product does not have.
         """
-        if self.act_quant_kwargs is None:
+        kwargs = self._kwargs_for(activation)
+        if kwargs is None:
             scaled = self.scaled_activation(activation)
             result = int8_linear(scaled, self.qdata, self.scale, self.zero_point)
-        else:
+            return result if bias is None else result + bias
+        settings = self._activation_settings(kwargs)
+        rounded = self._rounded(settings)
+        if rounded is None:
             result = int8_dynamic_linear(
                 self._widely_scaled(activation),
                 self.qdata,
                 self.scale,
                 self.zero_point,
-                *self._activation_settings(self.act_quant_kwargs),
+                *settings,
                 activation.dtype,
             )
-        return result if bias is None else result + bias
+            return result if bias is None else result + bias
+        form, product = rounded
+        result = int8_rounded_linear(
+            self._scaled_for(product, activation),
+            self.qdata,
+            self.scale,
+            self.zero_point,
+            *settings[:2],
+            form,
+            product,
+            activation.dtype,
+        )
+        return (result if bias is None else result + bias).to(activation.dtype)
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return the activation scaled, quantized and dequantized; see `MatrixTensor`."""
-        if self.act_quant_kwargs is None:
+        kwargs = self._kwargs_for(activation)
+        if kwargs is None:
             return self.scaled_activation(activation)
+        settings = self._activation_settings(kwargs)
+        rounded = self._rounded(settings)
         scaled = self._widely_scaled(activation.detach())
+        if rounded is not None:
+            scaled = self._scaled_for(rounded[1], activation.detach())
         kind = torch.promote_types(scaled.dtype, torch.float32)
         if not scaled.numel():
             return scaled.to(kind)
-        settings = self._activation_settings(self.act_quant_kwargs)
-        codes = quantized_activation(scaled.reshape(-1, scaled.shape[-1]), *settings)
-        return dequantize_activation(*codes, kind).view(scaled.shape)
+        flat = scaled.reshape(-1, scaled.shape[-1])
+        if rounded is None:
+            seen = dequantize_activation(*quantized_activation(flat, *settings), kind)
+        elif rounded[1] is Int8Product.VALUES:
+            seen = rounded_values(flat, rounded[0], *settings[:2]).to(kind)
+        else:
+            seen = dequantize_activation(*quantize_rounded(flat, rounded[0], *settings[:2]), kind)
+        return seen.view(scaled.shape)
+
+    def _kwargs_for(self, activation: torch.Tensor) -> QuantizeTensorToInt8Kwargs | None:
+        how = self.arithmetic
+        if how is not None and how.skips_single_tokens and activation.shape[1:2] == (1,):
+            return None
+        return self.act_quant_kwargs
+
+    def _rounded(self, settings: _Settings) -> tuple[ActivationForm, Int8Product] | None:
+        """Return how an older torchao computes, where it is asked for and could be done there."""
+        how, (act_scale, _, per_token, asymmetric, reduce_range) = self.arithmetic, settings
+        if how is None or (act_scale is not None and act_scale.numel() != 1):
+            return None
+        if how.product is not Int8Product.VALUES and self.scale.shape[1] != 1:
+            return None
+        form = ActivationForm.of(
+            how, per_token=per_token, asymmetric=asymmetric, reduce_range=reduce_range
+        )
+        return form, how.product
+
+    def _scaled_for(self, product: Int8Product, activation: torch.Tensor) -> torch.Tensor:
+        # AffineQuantizedTensor was given activations that a wrapper had scaled in their own type.
+        if product is Int8Product.ROUNDED_SUM:
+            return self._widely_scaled(activation)
+        return self.scaled_activation(activation)
 
     def _widely_scaled(self, activation: torch.Tensor) -> torch.Tensor:
         # As torchao does, codes are made of the product in the wider type.
@@ -113,9 +172,7 @@ class Int8Tensor(MatrixTensor):
             activation.to(torch.promote_types(activation.dtype, factor.dtype))
         )
 
-    def _activation_settings(
-        self, kwargs: QuantizeTensorToInt8Kwargs
-    ) -> tuple[torch.Tensor | None, torch.Tensor | None, bool, bool, bool]:
+    def _activation_settings(self, kwargs: QuantizeTensorToInt8Kwargs) -> _Settings:
         scale, zero_point = self.act_quant_scale, self.act_quant_zero_point
         per_token = kwargs.granularity in _TOKENS
         per_channel = kwargs.granularity == PerAxis(-1) and scale is not None

@@ -84,7 +84,7 @@ def _product(
         return activation.new_zeros((*activation.shape[:-1], rows))
     if zero_point is not None or scale.shape[1] != 1 or flat.dtype == torch.float16:
         # float16 gets whole values: a product with bare codes can pass its largest number.
-        result = _by_rows(flat, qdata, scale, zero_point)
+        result = product_with_values(flat, qdata, scale, zero_point)
     elif (
         flat.shape[0] <= _PACKED_KERNEL_ROWS
         and flat.dtype == torch.bfloat16
@@ -94,7 +94,7 @@ def _product(
     ):
         result = _packed_kernel(flat, qdata, scale)
     else:
-        result = _by_rows(flat, qdata, None, None)
+        result = product_with_values(flat, qdata, None, None)
         result = _times(result, per_row(scale, rows))
     return result if activation.dim() == 2 else result.view(*activation.shape[:-1], rows)
 
@@ -124,13 +124,20 @@ def _packed_kernel(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor)
     return _times(torch._weight_int8pack_mm(flat, qdata, stand_in), exact / stand_in)
 
 
-def _by_rows(
+def product_with_values(
     flat: torch.Tensor,
     qdata: torch.Tensor,
     scale: torch.Tensor | None,
     zero_point: torch.Tensor | None,
 ) -> torch.Tensor:
-    # Without a scale: the product with the codes themselves.
+    """Return `flat @ weight.T` in the type of `flat`, for the weight's values in that type.
+
+    Args:
+        flat: (M, K), floating point.
+        qdata: (N, K) int8 codes, any strides.
+        scale: floating point, any that divides (N, K); None for the product with bare codes.
+        zero_point: int8, shaped like `scale`, or None.
+    """
     parts = _parts(qdata, scale, zero_point, flat.dtype)
     return product_of_parts(flat.contiguous(), qdata.shape[0], parts)
 

@@ -7,6 +7,7 @@ import attrs
 import torch
 
 from qconfig.codec.dtypes import DType
+from qconfig.layouts.activation import Int8Arithmetic
 from qconfig.layouts.intx import (
     ActivationQuantization,
     IntxUnpackedToInt8TensorLayout,
@@ -14,6 +15,7 @@ from qconfig.layouts.intx import (
 )
 from qconfig.tensors import blockwise
 from qconfig.tensors.geometry import Follows
+from qconfig.tensors.int8_rounded_activation import ActivationForm, rounded_values
 from qconfig.tensors.intx_linear import intx_linear, quantize_tokens
 from qconfig.tensors.matrix import MatrixTensor
 from qconfig.tensors.value_checks import check_code_range, check_finite, check_scale_values
@@ -32,6 +34,7 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         activation_quantization: how `linear` quantizes its activation, or None. Embeddings have
             no activation.
         act_pre_scale: factor for the activation, (..., K), or None.
+        arithmetic: how an older torchao quantized and multiplied, or None for torchao 0.18.
     """
 
     layout_class: ClassVar[type] = IntxUnpackedToInt8TensorLayout
@@ -49,6 +52,7 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
     zero_point: torch.Tensor | None
     activation_quantization: ActivationQuantization | None
     act_pre_scale: torch.Tensor | None
+    arithmetic: Int8Arithmetic | None
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the values as an ordinary tensor.
@@ -63,8 +67,8 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         """Return `activation @ self.T + bias`; see `MatrixTensor.linear`."""
         how = self.activation_quantization
         kind = None if how is None else how.value
-        scaled = self.scaled_activation(activation)
-        result = intx_linear(scaled, self.qdata, self.scale, self.zero_point, kind)
+        scaled, form = self.scaled_activation(activation), self._form()
+        result = intx_linear(scaled, self.qdata, self.scale, self.zero_point, kind, form)
         return result if bias is None else result + bias
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
@@ -75,9 +79,19 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         kind = torch.promote_types(activation.dtype, torch.float32)
         if not activation.numel():
             return activation.to(kind)
-        flat = activation.reshape(-1, self.shape[-1])
+        flat, form = activation.reshape(-1, self.shape[-1]), self._form()
+        if form is not None:
+            return rounded_values(flat.detach(), form).to(kind).view(activation.shape)
         values, scale = quantize_tokens(flat, self.activation_quantization.value)
         return (values.to(kind) * scale.to(kind)).view(activation.shape)
+
+    def _form(self) -> ActivationForm | None:
+        if self.arithmetic is None:
+            return None
+        asymmetric = self.activation_quantization is ActivationQuantization.INT8_ASYM_PER_TOKEN
+        return ActivationForm.of(
+            self.arithmetic, per_token=True, asymmetric=asymmetric, reduce_range=False
+        )
 
     def code_bounds(self) -> tuple[int, int]:
         """Return the smallest and the largest code of `target_dtype`."""

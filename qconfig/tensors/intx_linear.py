@@ -7,7 +7,8 @@ is large enough for its faster product to pay. float16, whose products are slow,
 float32.
 
 A quantized activation enters as whole numbers `q - zero_point`, at most 255 and so exact in every
-type, and its scale is a factor of the result; torchao 0.18 rounds the activation's values instead.
+type, and its scale is a factor of the result; torchao rounds the activation's values instead, and
+so does this operator where it is told in which form an older one did.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from qconfig.configs.choices import MappingType
 from qconfig.layouts.intx import ActivationQuantization
 from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
 from qconfig.tensors.float_product import product_of_parts, product_type
+from qconfig.tensors.int8_rounded_activation import ActivationForm, rounded_values
 from qconfig.tensors.intx_quantize import choose_and_write
 from qconfig.tensors.linear_calls import needs_operator, rows_of
 from qconfig.tensors.slab_size import MOST
@@ -47,12 +49,13 @@ _KINDS = {
 }
 
 
-def intx_linear(
+def intx_linear(  # noqa: PLR0917
     activation: torch.Tensor,
     qdata: torch.Tensor,
     scale: torch.Tensor,
     zero_point: torch.Tensor | None,
     activation_quantization: str | None,
+    form: ActivationForm | None = None,
 ) -> torch.Tensor:
     """Return `activation @ weight.T` for a weight of intx codes.
 
@@ -62,14 +65,20 @@ def intx_linear(
         scale: floating point, (N, K/g) or any other that divides (N, K).
         zero_point: int8 or floating point, shaped like `scale`, or None.
         activation_quantization: a value of `ActivationQuantization`, or None.
+        form: how an older torchao quantized the activation, in place of that; its values are
+            rounded to its type then.
 
     Returns:
         (..., N) in the activation's type; differentiable with respect to the activation, straight
         through its quantization.
     """
-    if not needs_operator(activation, qdata):
-        return _product(activation, qdata, scale, zero_point, activation_quantization)
-    result: torch.Tensor = _operator(activation, qdata, scale, zero_point, activation_quantization)
+    function = _operator if needs_operator(activation, qdata) else _product
+    settings: tuple[Any, ...] = ()
+    if form is not None:
+        settings = form.asymmetric, form.least_code, form.least_scale, form.scale_dtype
+    result: torch.Tensor = function(
+        activation, qdata, scale, zero_point, activation_quantization, *settings
+    )
     return result
 
 
@@ -102,19 +111,32 @@ def quantize_tokens(
     return values if zero_point is None else values.sub_(zero_point), scale
 
 
-def _product(
+def _product(  # noqa: PLR0917
     activation: torch.Tensor,
     qdata: torch.Tensor,
     scale: torch.Tensor,
     zero_point: torch.Tensor | None,
     activation_quantization: str | None,
+    asymmetric: bool | None = None,  # noqa: FBT001
+    least_code: int = -128,
+    least_scale: float | None = None,
+    scale_dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape
     flat = rows_of(activation, columns)
     if not flat.shape[0] or not rows or not columns:
         return activation.new_zeros((*activation.shape[:-1], rows))
     factor = None
-    if activation_quantization is not None:
+    if asymmetric is not None:
+        form = ActivationForm(
+            per_token=True,
+            asymmetric=asymmetric,
+            least_code=least_code,
+            least_scale=least_scale,
+            scale_dtype=scale_dtype,
+        )
+        flat = rounded_values(flat, form)
+    elif activation_quantization is not None:
         flat, factor = quantize_tokens(flat, activation_quantization)
     kind = product_type(flat)
     parts = _values(qdata, scale, zero_point, kind)
@@ -156,10 +178,10 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(*inputs[1:4])
 
 
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     qdata, scale, zero_point = ctx.saved_tensors
     zero = None if zero_point is None else zero_point.t()
-    return intx_linear(gradient, qdata.t(), scale.t(), zero, None), None, None, None, None
+    return intx_linear(gradient, qdata.t(), scale.t(), zero, None), *(None,) * 8
 
 
 torch.library.register_autograd("qconfig::intx_linear", _backward, setup_context=_setup)

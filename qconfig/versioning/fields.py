@@ -66,6 +66,7 @@ class FieldInfo:
     min_length: int | None = None
     max_length: int | None = None
     tensor: TensorPattern | None = None
+    added: bool = False
 
     def check(self, value: Any, name: str) -> None:
         """Raise FieldError where `value` breaks a bound; None is left to the type."""
@@ -111,6 +112,7 @@ def attribute(
     pattern: str | None = None,
     min_length: int | None = None,
     max_length: int | None = None,
+    added: bool = False,
 ) -> Any:
     """Declare a plain field: an int, a string, an enum, a nested value or config.
 
@@ -127,8 +129,10 @@ def attribute(
         pattern: regular expression that a string must contain.
         min_length: fewest entries of a string, tuple or mapping.
         max_length: most entries of a string, tuple or mapping.
+        added: whether the field is younger than the first release of its version. Documents leave
+            it out while it has its default, so that readers of that release take them.
     """
-    info = FieldInfo(doc, minimum, maximum, pattern, min_length, max_length)
+    info = FieldInfo(doc, minimum, maximum, pattern, min_length, max_length, added=added)
     bounded = any(b is not None for b in (minimum, maximum, pattern, min_length, max_length))
     kwargs: dict[str, Any] = {"factory": factory} if factory else {"default": default}
     return attrs.field(

@@ -1,0 +1,181 @@
+"""The product of int8 activations and weights, rounded where older torchao releases rounded it.
+
+`int8_dynamic_linear` scales the exact integer sum in float32 and rounds once. Up to 0.17 torchao
+worked in the activation's type; with `s_a` and `s_w` the scales of activation and weight, `p` the
+exact sum of products of codes, `A` the activation's zero point and `W` the weight's codes,
+
+- rounded_sum, Int8Tensor of 0.15 to 0.17: `t = round(p * s_a)` in the result's type, where there is
+  a zero point less `round((A * s_a) * sum(W))`, then `t * s_w`;
+- scale_type, AffineQuantizedTensor of 0.4 to 0.17: `t = round(p * s_a)` in the type of `s_a`, then
+  `t * s_w`, and that in the result's type;
+- values, AffineQuantizedTensor with asymmetric activations: `(a - A) * s_a`, rounded to the
+  activation's type, times the weight's values in that type, a product of floating-point numbers.
+
+`p` and what it is multiplied with have the type of `s_a`, or float32 where that is float16. The
+first two give torchao's bits; the third sums in another order than it does.
+
+One operator, `qconfig::int8_rounded_linear`, stands in every graph; see `int8_linear`.
+"""
+# ruff: noqa: PLR0917 (the operator's schema is flat)
+
+from typing import Any
+
+import torch
+
+from qconfig.layouts.activation import Int8Product
+from qconfig.tensors.blockwise import per_row
+from qconfig.tensors.int8_linear import int8_linear, product_with_values
+from qconfig.tensors.int8_matmul import shifted_product
+from qconfig.tensors.int8_rounded_activation import (
+    ActivationForm,
+    quantize_rounded,
+    rounded_values,
+)
+from qconfig.tensors.linear_calls import needs_operator
+
+_SLAB_ELEMENTS = 1 << 20
+
+
+def int8_rounded_linear(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    act_scale: torch.Tensor | None,
+    act_zero_point: torch.Tensor | None,
+    form: ActivationForm,
+    product: Int8Product,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    """Return `activation @ weight.T`, the activation quantized to int8 first.
+
+    Args:
+        activation: (..., K), floating point.
+        qdata: (N, K) int8 codes, any strides.
+        scale: floating point, (N, 1) or (1, 1); for `values` any that divides (N, K).
+        zero_point: int8, shaped like `scale`, or None.
+        act_scale: static scale of the activation, one element or one for each row; None to choose
+            scales.
+        act_zero_point: static zero point, int8, shaped like `act_scale`, or None.
+        form: how the activation is quantized.
+        product: where the product is rounded.
+        dtype: type of the result.
+
+    Returns:
+        (..., N) of `dtype`, or, for `rounded_sum`, of the wider one of `dtype` and the scale's, to
+        which a bias is added; differentiable with respect to the activation.
+    """
+    function = _operator if needs_operator(activation, qdata) else _product
+    result: torch.Tensor = function(
+        activation,
+        qdata,
+        scale,
+        zero_point,
+        act_scale,
+        act_zero_point,
+        form.per_token,
+        form.asymmetric,
+        form.reduce_range,
+        form.least_code,
+        form.least_scale,
+        form.scale_dtype,
+        product.value,
+        dtype,
+    )
+    return result
+
+
+def _product(
+    activation: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor | None,
+    act_scale: torch.Tensor | None,
+    act_zero_point: torch.Tensor | None,
+    per_token: bool,  # noqa: FBT001
+    asymmetric: bool,  # noqa: FBT001
+    reduce_range: bool,  # noqa: FBT001
+    least_code: int,
+    least_scale: float | None,
+    scale_dtype: torch.dtype | None,
+    product: str,
+    dtype: torch.dtype,
+) -> torch.Tensor:
+    form = ActivationForm(per_token, asymmetric, reduce_range, least_code, least_scale, scale_dtype)
+    rows, columns = qdata.shape
+    shape = (*activation.shape[:-1], rows)
+    result_type = _result_type(scale, product, dtype)
+    if not activation.numel() or not rows:
+        return activation.new_zeros(shape, dtype=result_type)
+    flat = activation.reshape(-1, columns)
+    if product == Int8Product.VALUES:
+        seen = rounded_values(flat, form, act_scale, act_zero_point)
+        return product_with_values(seen, qdata, scale, zero_point).to(dtype).view(shape)
+    codes, chosen, zero = quantize_rounded(flat, form, act_scale, act_zero_point)
+    total, sums, shift = shifted_product(codes, qdata, sums=zero is not None)
+    if sums is not None and shift:
+        total.sub_(sums * shift)
+    if zero_point is not None:
+        centered = codes.sum(1, keepdim=True, dtype=torch.int64)
+        if zero is not None:
+            centered = centered - zero.long() * columns
+        total = total.long().sub_(centered * per_row(zero_point, rows))
+    result = torch.empty((flat.shape[0], rows), dtype=result_type, device=flat.device)
+    inner = dtype if product == Int8Product.ROUNDED_SUM else chosen.dtype
+    step = max(1, _SLAB_ELEMENTS // rows)
+    for start in range(0, flat.shape[0], step):
+        part = slice(start, start + step)
+        own = chosen if chosen.shape[0] == 1 else chosen[part]
+        offset = None
+        if zero is not None and sums is not None:
+            offset = (zero if zero.shape[0] == 1 else zero[part]), sums
+        result[part] = _scaled(total[part], own, offset, inner) * per_row(scale, rows)
+    return result.view(shape)
+
+
+def _scaled(
+    total: torch.Tensor,
+    act_scale: torch.Tensor,
+    offset: tuple[torch.Tensor, torch.Tensor] | None,
+    inner: torch.dtype,
+) -> torch.Tensor:
+    """Return the integer sum times the activation's scale, less what its zero points add."""
+    wide = torch.float32 if act_scale.dtype == torch.float16 else act_scale.dtype
+    factor = act_scale.to(wide)
+    scaled = (total.to(wide) * factor).to(inner)
+    if offset is None:
+        return scaled
+    zero, sums = offset
+    return scaled - ((zero.to(wide) * factor) * sums.to(wide)).to(inner)
+
+
+def _result_type(scale: torch.Tensor, product: str, dtype: torch.dtype) -> torch.dtype:
+    if product == Int8Product.ROUNDED_SUM:
+        return torch.promote_types(dtype, scale.dtype)
+    return dtype
+
+
+_operator = torch.library.custom_op("qconfig::int8_rounded_linear", _product, mutates_args=())
+
+
+@_operator.register_fake
+def _fake(
+    activation: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, *settings: Any
+) -> torch.Tensor:
+    dtype = _result_type(scale, settings[-2], settings[-1])
+    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]), dtype=dtype)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:4])
+    ctx.dtype = inputs[0].dtype
+
+
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    qdata, scale, zero_point = ctx.saved_tensors
+    zero = None if zero_point is None else zero_point.t()
+    result = int8_linear(gradient.to(ctx.dtype), qdata.t(), scale.t(), zero)
+    return (result, *(None for _ in range(13)))
+
+
+torch.library.register_autograd("qconfig::int8_rounded_linear", _backward, setup_context=_setup)

@@ -1,0 +1,31 @@
+"""Repairs of drawn values that say how products of quantized activations are computed."""
+
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+from qconfig.layouts.activation import Int8Product
+from qconfig.layouts.intx import ActivationQuantization
+from qconfig.versioning import Entry
+
+Draw = Any
+_INT8 = (ActivationQuantization.INT8_ASYM_PER_TOKEN, ActivationQuantization.INT8_SYM_PER_TOKEN)
+
+
+def fit_arithmetic(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
+    """Give scales of activations a type that they take."""
+    values["scale_dtype"] = draw(st.sampled_from([None, "float32", "float64"]))
+
+
+def fit_int8(values: dict[str, Any]) -> None:
+    """Leave out an arithmetic where nothing is quantized."""
+    if values.get("act_quant_kwargs") is None:
+        values.pop("arithmetic", None)
+
+
+def fit_intx(values: dict[str, Any]) -> None:
+    """Leave out an arithmetic where no int8 activation is made; make it one of values."""
+    arithmetic = values.pop("arithmetic", None)
+    if arithmetic is not None and values.get("activation_quantization") in _INT8:
+        values["arithmetic"] = attrs.evolve(arithmetic, product=Int8Product.VALUES)
