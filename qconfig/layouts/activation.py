@@ -58,6 +58,11 @@ class Int8Arithmetic:
         default=None,
         converter=optional_dtype,
     )
+    rounds_scaled: bool = attribute(
+        "Whether the activation times act_pre_scale is rounded to the activation's type before it "
+        "is quantized.",
+        default=False,
+    )
     skips_single_tokens: bool = attribute(
         "Whether activations (B, 1, K) stay as they are.", default=False
     )

@@ -110,7 +110,9 @@ def flipped_field(weight: "MatrixTensor") -> str | None:
     """Return the name of a vector whose tensor is turned the wrong way for a product, or None."""
     for name, follows in weight.follows.items():
         tensor = getattr(weight, name) if follows in _VECTORS else None
-        if tensor is not None and _is_flipped_vector(tensor):
+        if tensor is None or not _is_flipped_vector(tensor):
+            continue
+        if tensor.shape[-2] == weight.logical_shape[-2 if follows is Follows.COLUMNS else -1]:
             return name
     return None
 

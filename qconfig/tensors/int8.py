@@ -1,6 +1,7 @@
 """`Int8Tensor`: int8 codes with block scales, for weights of linears, embeddings and experts."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, ClassVar
 
 import attrs
@@ -13,8 +14,8 @@ from qconfig.layouts.int8 import Int8TensorLayout
 from qconfig.tensors import blockwise
 from qconfig.tensors.activation_qparams import code_range
 from qconfig.tensors.dispatch import unsupported
-from qconfig.tensors.geometry import Follows
-from qconfig.tensors.int8_activation import dequantize_activation
+from qconfig.tensors.geometry import Follows, flipped_field
+from qconfig.tensors.int8_activation import dequantize_activation, is_per_row
 from qconfig.tensors.int8_dynamic_linear import int8_dynamic_linear, quantized_activation
 from qconfig.tensors.int8_linear import KERNEL_ALIGNMENT, int8_linear
 from qconfig.tensors.int8_rounded_activation import (
@@ -92,7 +93,7 @@ class Int8Tensor(MatrixTensor):
             scaled = self.scaled_activation(activation)
             result = int8_linear(scaled, self.qdata, self.scale, self.zero_point)
             return result if bias is None else result + bias
-        settings = self._activation_settings(kwargs)
+        settings = self._activation_settings(kwargs, activation)
         rounded = self._rounded(settings)
         if rounded is None:
             result = int8_dynamic_linear(
@@ -106,7 +107,7 @@ class Int8Tensor(MatrixTensor):
             return result if bias is None else result + bias
         form, product = rounded
         result = int8_rounded_linear(
-            self._scaled_for(product, activation),
+            self._widely_scaled(activation),
             self.qdata,
             self.scale,
             self.zero_point,
@@ -122,11 +123,9 @@ class Int8Tensor(MatrixTensor):
         kwargs = self._kwargs_for(activation)
         if kwargs is None:
             return self.scaled_activation(activation)
-        settings = self._activation_settings(kwargs)
+        settings = self._activation_settings(kwargs, activation)
         rounded = self._rounded(settings)
         scaled = self._widely_scaled(activation.detach())
-        if rounded is not None:
-            scaled = self._scaled_for(rounded[1], activation.detach())
         kind = torch.promote_types(scaled.dtype, torch.float32)
         if not scaled.numel():
             return scaled.to(kind)
@@ -148,7 +147,8 @@ class Int8Tensor(MatrixTensor):
     def _rounded(self, settings: _Settings) -> tuple[ActivationForm, Int8Product] | None:
         """Return how an older torchao computes, where it is asked for and could be done there."""
         how, (act_scale, _, per_token, asymmetric, reduce_range) = self.arithmetic, settings
-        if how is None or (act_scale is not None and act_scale.numel() != 1):
+        single = act_scale is None or act_scale.numel() == 1 or is_per_row(act_scale)
+        if how is None or not single:
             return None
         if how.product is not Int8Product.VALUES and self.scale.shape[1] != 1:
             return None
@@ -157,22 +157,33 @@ class Int8Tensor(MatrixTensor):
         )
         return form, how.product
 
-    def _scaled_for(self, product: Int8Product, activation: torch.Tensor) -> torch.Tensor:
-        # AffineQuantizedTensor was given activations that a wrapper had scaled in their own type.
-        if product is Int8Product.ROUNDED_SUM:
-            return self._widely_scaled(activation)
-        return self.scaled_activation(activation)
-
     def _widely_scaled(self, activation: torch.Tensor) -> torch.Tensor:
-        # As torchao does, codes are made of the product in the wider type.
-        factor = self.act_pre_scale
+        # As torchao 0.18 does, codes are made of the product in the wider type.
+        factor, how = self.act_pre_scale, self.arithmetic
         if factor is None:
             return activation
+        if how is not None and how.rounds_scaled:
+            return self.scaled_activation(activation)
         return self.scaled_activation(
             activation.to(torch.promote_types(activation.dtype, factor.dtype))
         )
 
-    def _activation_settings(self, kwargs: QuantizeTensorToInt8Kwargs) -> _Settings:
+    def _serves(self, scale: torch.Tensor, rows: int, *, per_token: bool) -> bool:
+        if per_token and is_per_row(scale):
+            return scale.numel() == rows
+        return scale.numel() in (1, self.qdata.shape[-1])
+
+    def view_refusal(self) -> str | None:
+        """Return why this tensor has no views and cuts, or None."""
+        scale = self.act_quant_scale
+        if scale is None or not is_per_row(scale) or flipped_field(self) is not None:
+            return None
+        return "its act_quant_scale has an entry for each row of one batch"
+
+    def _activation_settings(
+        self, kwargs: QuantizeTensorToInt8Kwargs, activation: torch.Tensor
+    ) -> _Settings:
+        rows = prod(activation.shape[:-1])
         scale, zero_point = self.act_quant_scale, self.act_quant_zero_point
         per_token = kwargs.granularity in _TOKENS
         per_channel = kwargs.granularity == PerAxis(-1) and scale is not None
@@ -182,8 +193,8 @@ class Int8Tensor(MatrixTensor):
             reason = f"granularity {kwargs.granularity} of activations; PerTensor and PerRow are"
         elif not asymmetric and kwargs.mapping_type is not MappingType.SYMMETRIC:
             reason = f"mapping_type {kwargs.mapping_type}; SYMMETRIC and ASYMMETRIC are"
-        elif scale is not None and scale.numel() not in (1, self.qdata.shape[-1]):
-            reason = f"act_quant_scale of shape {tuple(scale.shape)}; 1 element or K are"
+        elif scale is not None and not self._serves(scale, rows, per_token=per_token):
+            reason = f"act_quant_scale of shape {tuple(scale.shape)}; 1 element, K or (M, 1) are"
         if reason is not None:
             raise unsupported(type(self), "linear", f"it has {reason} served")
         return scale, zero_point, per_token, asymmetric, kwargs.reduce_range

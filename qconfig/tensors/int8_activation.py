@@ -86,5 +86,10 @@ def dequantize_activation(
     return values.mul_(scale)
 
 
+def is_per_row(act_scale: torch.Tensor) -> bool:
+    """Return whether a static scale, (M, 1), has an entry for each row of a batch."""
+    return act_scale.dim() > 1 and act_scale.shape[-1] == 1 and act_scale.numel() > 1
+
+
 def _rows(values: torch.Tensor, start: int, stop: int) -> torch.Tensor:
     return values if values.shape[0] == 1 else values[start:stop]

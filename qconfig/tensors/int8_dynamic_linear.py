@@ -22,6 +22,7 @@ from qconfig.tensors.blockwise import per_row
 from qconfig.tensors.int8_activation import (
     dequantize_activation,
     dynamic_qparams,
+    is_per_row,
     quantize_activation,
 )
 from qconfig.tensors.int8_linear import int8_linear
@@ -51,7 +52,8 @@ def int8_dynamic_linear(  # noqa: PLR0917
         qdata: (N, K) int8 codes, any strides.
         scale: floating point, (N, 1), (1, 1), (N, K/g) or any other that divides (N, K).
         zero_point: int8, shaped like `scale`, or None.
-        act_scale: static scale, floating point, of 1 or K elements; None to choose it.
+        act_scale: static scale, floating point, of 1 or K elements, or (M, 1) for M rows; None to
+            choose it.
         act_zero_point: static zero point, int8, shaped like `act_scale`, or None.
         per_token: whether each vector of K activations gets its own scale; if static, unused.
         asymmetric: whether a zero point is chosen, too; if static, unused.
@@ -95,8 +97,9 @@ def quantized_activation(  # noqa: PLR0917
             flat, per_token=per_token, asymmetric=asymmetric, reduce_range=reduce_range
         )
         return quantize_activation(flat, chosen, zero, reduce_range=reduce_range), chosen, zero
-    chosen = act_scale.reshape(1, -1)
-    zero = None if act_zero_point is None else act_zero_point.reshape(1, -1)
+    shape = (-1, 1) if is_per_row(act_scale) else (1, -1)
+    chosen = act_scale.reshape(shape)
+    zero = None if act_zero_point is None else act_zero_point.reshape(shape)
     codes = quantize_activation(flat, chosen, zero, reduce_range=reduce_range)
     # A NaN has no code: it makes its row NaN, as in a product of floats.
     lost = flat.amax(1, keepdim=True).isnan()

@@ -71,8 +71,8 @@ def quantize_rounded(
     Args:
         flat: (M, K), floating point, neither M nor K 0.
         form: how they are quantized.
-        act_scale: static scale, one element, or None to choose scales.
-        act_zero_point: static zero point, one element, or None.
+        act_scale: static scale, one element or M of them, or None to choose scales.
+        act_zero_point: static zero point of as many elements, or None.
 
     Returns:
         Codes, (M, K) int8; scales, (M, 1) or (1, 1), NaN for rows with a NaN; zero points, int8 of
@@ -82,8 +82,8 @@ def quantize_rounded(
     if act_scale is None:
         scale, zero = _chosen(flat, form)
     else:
-        scale = act_scale.reshape(1, 1)
-        zero = None if act_zero_point is None else act_zero_point.reshape(1, 1)
+        scale = act_scale.reshape(-1, 1)
+        zero = None if act_zero_point is None else act_zero_point.reshape(-1, 1)
     codes = quantize_activation(flat, scale, zero, reduce_range=form.reduce_range)
     if low > code_range(reduce_range=form.reduce_range)[0]:
         codes.clamp_(min=low)

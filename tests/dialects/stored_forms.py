@@ -223,7 +223,7 @@ FORMS: Mapping[str, tuple[Stored, str, str]] = {
         "Int4TilePackedTo4dTensorLayoutV2",
         "0.14 and later",
     ),
-    "Int8Tensor 0.15": (_int8(), "Int8TensorLayoutV2", "0.15"),
+    "Int8Tensor 0.15": (_int8(), "Int8TensorLayout", "0.15"),
     "Int8Tensor 0.16": (_int8(**_INT8_SCALES), "Int8TensorLayoutV3", "0.16"),
     "Int8Tensor 0.17": (_int8(**_INT8_SCALES, **_ZERO_POINT), "Int8TensorLayoutV4", "0.17"),
     "Int8Tensor 0.18": (
@@ -243,7 +243,7 @@ FORMS: Mapping[str, tuple[Stored, str, str]] = {
     ),
     "LinearActivationQuantizedTensor": (
         quantized(int8_weight(), "_int8_asymm_per_token_quant"),
-        "Int8TensorLayoutV2",
+        "Int8TensorLayout",
         "0.7 to 0.17",
     ),
     "MXTensor 0.4": (

@@ -4,6 +4,7 @@ import attrs
 import pytest
 import torch
 
+from qconfig.checkpoints.writer import Writer
 from qconfig.codec.dtypes import DType
 from qconfig.codec.pickled_values import Role
 from qconfig.codec.tensor_values import LazyTensor
@@ -14,6 +15,7 @@ from qconfig.dialects.torchao.tensors.activation import FUNCTIONS, OTHER_FUNCTIO
 from qconfig.dialects.torchao.tensors.names import NAMES
 from qconfig.dialects.torchao.tensors.table import read_tensor
 from qconfig.errors import ContainerError, MigrationError, UnknownNameError
+from qconfig.layouts.activation import Int8Arithmetic, Int8Product
 from qconfig.layouts.intx import ActivationQuantization
 from qconfig.versioning import registry
 from tests.dialects.stored_arrangements import ARRANGEMENTS
@@ -45,7 +47,8 @@ def test_functions_of_int8_weights_become_kwargs(name):
     kwargs = registry.convert(read.layout).act_quant_kwargs
     assert kwargs.granularity == PerRow()
     assert kwargs.mapping_type is FUNCTIONS[name].int8
-    assert [str(step.target) for step in read.origin.steps] == ["Int8TensorLayout v2"]
+    last = "v2" if "cutlass" in name else "v5"
+    assert str(read.origin.steps[-1].target) == f"Int8TensorLayout {last}"
 
 
 @pytest.mark.parametrize("name", INTX)
@@ -55,19 +58,65 @@ def test_functions_of_other_weights_become_a_way_to_quantize(name):
     assert layout.activation_quantization is FUNCTIONS[name].intx
 
 
-def test_the_reduced_range_of_torchao_is_reported():
-    """Its codes were -127 to 127, ours are -128 to 127: that is no secret."""
+def test_the_reduced_range_of_torchao_is_carried():
+    """Its codes were -127 to 127, and integer sums were rounded: the layout says so."""
     name = "_int8_symm_per_token_reduced_range_quant"
-    (first, *_) = read_tensor(quantized(int8_weight(), name)).origin.changes
+    read = read_tensor(quantized(int8_weight(), name))
+    assert read.origin.changes == ()
+    assert read.layout.arithmetic == Int8Arithmetic(
+        Int8Product.SCALE_TYPE, least_code=-127, least_scale=1e-5
+    )
+
+
+def test_single_tokens_stay_as_they_are_where_they_did():
+    """weight_only_decode left sequences of one token as they were, and so does the layout."""
+    name = "_int8_symm_per_token_reduced_range_quant_noop_decode"
+    assert read_tensor(quantized(int8_weight(), name)).layout.arithmetic.skips_single_tokens
+
+
+def test_products_of_a_block_sparse_weight_are_reported():
+    """Its layout says nothing of the arithmetic, which is today's."""
+    stored = quantized(
+        ARRANGEMENTS["BlockSparseAQTTensorImpl"][0], "_int8_symm_per_token_reduced_range_quant"
+    )
+    (first, *_) = read_tensor(stored).origin.changes
     assert "-127 to 127" in first
     assert "at most one step" in first
 
 
-def test_single_tokens_that_were_not_quantized_are_reported():
-    """weight_only_decode left sequences of one token as they were."""
-    name = "_int8_symm_per_token_reduced_range_quant_noop_decode"
-    changes = read_tensor(quantized(int8_weight(), name)).origin.changes
-    assert any("one token each, were not quantized" in change for change in changes)
+@pytest.mark.parametrize(
+    ("writer", "scale_dtype", "least_scale"),
+    [
+        ((0, 6), None, None),
+        ((0, 10), DType.FLOAT64, None),
+        ((0, 11), DType.FLOAT32, None),
+        ((0, 12), DType.FLOAT32, 2.0**-23),
+    ],
+)
+@pytest.mark.parametrize("weight", [int8_weight, intx_weight])
+def test_asymmetric_scales_are_those_of_the_writer(weight, writer, scale_dtype, least_scale):
+    """Their type and their least value changed from release to release."""
+    stored = quantized(weight(), "_int8_asymm_per_token_quant")
+    read = read_tensor(stored, Writer("torchao", writer))
+    expected = Int8Arithmetic(Int8Product.VALUES, least_scale=least_scale, scale_dtype=scale_dtype)
+    assert read.layout.arithmetic == expected
+    assert read.origin.ambiguities == ()
+
+
+def test_asymmetric_scales_of_an_unnamed_writer_are_the_newest_and_said_to_be():
+    """The file does not tell 0.7 from 0.17."""
+    read = read_tensor(quantized(intx_weight(), "_int8_asymm_per_token_quant"))
+    assert read.layout.arithmetic.least_scale == 2.0**-23
+    assert any("name the writer" in text for text in read.origin.ambiguities)
+
+
+@pytest.mark.parametrize(
+    ("release", "least_scale"), [("0.15", None), ("0.16", 2.0**-23), ("0.17", 2.0**-23)]
+)
+def test_int8_tensors_say_how_their_release_computed(release, least_scale):
+    """0.15 had the epsilon of the type as the least scale, 0.16 that of float32."""
+    layout = registry.convert(read_tensor(FORMS[f"Int8Tensor {release}"][0]).layout)
+    assert layout.arithmetic == Int8Arithmetic(Int8Product.ROUNDED_SUM, least_scale=least_scale)
 
 
 def test_a_function_that_torchao_never_had_is_refused_by_name():
@@ -209,7 +258,7 @@ def test_static_int8_scales_are_carried():
     assert read.layout.act_quant_kwargs.granularity == PerTensor()
     assert read.layout.act_quant_kwargs.mapping_type is MappingType.SYMMETRIC
     assert read.layout.act_quant_zero_point.load().tolist() == [[3]]
-    assert "static scale" in read.origin.changes[0]
+    assert read.layout.arithmetic.least_code == -127
 
 
 def test_a_zero_point_beyond_int8_is_refused():

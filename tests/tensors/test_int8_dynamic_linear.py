@@ -232,7 +232,7 @@ def test_experts_quantize_their_own_activations():
         (
             QuantizeTensorToInt8Kwargs(PerRow()),
             {"act_quant_scale": torch.ones(1, 5)},
-            r"act_quant_scale of shape \(1, 5\); 1 element or K are served",
+            r"act_quant_scale of shape \(1, 5\); 1 element, K or \(M, 1\) are served",
         ),
     ],
 )

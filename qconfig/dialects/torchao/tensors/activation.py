@@ -13,10 +13,12 @@ from qconfig.configs.choices import MappingType, ScaleCalculationMode
 from qconfig.configs.granularity import PerRow
 from qconfig.dialects.torchao.stored import Stored, StoredFunction, StoredObject
 from qconfig.dialects.torchao.tensors import activation_changes as changes
+from qconfig.dialects.torchao.tensors import arithmetic as arithmetics
+from qconfig.dialects.torchao.tensors.arithmetic import Era
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, inner, wrong
 from qconfig.dialects.torchao.tensors.values import element_type, granularity
 from qconfig.errors import ContainerError, MigrationError, UnknownNameError, nearest
-from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
+from qconfig.layouts.activation import Int8Product, QuantizeTensorToInt8Kwargs
 from qconfig.layouts.float8 import QuantizeTensorToFloat8Kwargs
 from qconfig.layouts.intx import ActivationQuantization
 from qconfig.migrations.mx_tensor_layout import QuantizeTensorToMXKwargs013
@@ -24,9 +26,11 @@ from qconfig.versioning import registry
 
 _How = ActivationQuantization
 _SYMMETRIC, _ASYMMETRIC = MappingType.SYMMETRIC, MappingType.ASYMMETRIC
-# Layouts of weights, with the version from which on they say how activations are quantized.
+# Layouts of weights, with the version from which on they say how activations are quantized, and
+# those that say the arithmetic, too.
 _OF_INT8 = {"BlockSparseTensorLayout": 1, "Int8TensorLayout": 2}
 _OF_FEWER_BITS = {"CutlassInt4PackedTensorLayout": 1, "IntxUnpackedToInt8TensorLayout": 2}
+_SAYING_ARITHMETIC = {"Int8TensorLayout": 5, "IntxUnpackedToInt8TensorLayout": 3}
 
 
 @frozen
@@ -83,16 +87,18 @@ def read_dynamic(stored: Stored, context: Context) -> Read:
     kwargs = {**function.kwargs, **(fields.optional("quant_kwargs", dict) or {})}
     _check_dtype(fields, weight)
     fields.done()
-    return quantizing(weight, function, kwargs).inside(stored.name)
+    era = Era.of_wrapped(stored, context)
+    return quantizing(weight, function, kwargs, era).inside(stored.name)
 
 
-def quantizing(weight: Read, function: StoredFunction, kwargs: Mapping[str, Any]) -> Read:
+def quantizing(weight: Read, function: StoredFunction, kwargs: Mapping[str, Any], era: Era) -> Read:
     """Return a weight that quantizes its activations as a function of torchao's did.
 
     Args:
         weight: the weight, which leaves activations as they are.
         function: the function's name.
         kwargs: what was bound to it.
+        era: which releases may have written it.
 
     Raises:
         UnknownNameError: torchao had no such function.
@@ -112,16 +118,23 @@ def quantizing(weight: Read, function: StoredFunction, kwargs: Mapping[str, Any]
             hint=nearest(function.name, {*FUNCTIONS, *OTHER_FUNCTIONS}),
         )
     _check_kwargs(function, kwargs, ())
+    how: dict[str, Any]
     if name in _OF_INT8 and known.int8 is not None:
-        how = QuantizeTensorToInt8Kwargs(PerRow(), known.int8)
-        result = weight.at_least(_OF_INT8[name]).with_fields(act_quant_kwargs=how)
+        how = {"act_quant_kwargs": QuantizeTensorToInt8Kwargs(PerRow(), known.int8)}
+        version = _OF_INT8[name]
     elif name in _OF_FEWER_BITS and known.intx is not None:
-        result = weight.at_least(_OF_FEWER_BITS[name])
-        result = result.with_fields(activation_quantization=known.intx)
+        how, version = {"activation_quantization": known.intx}, _OF_FEWER_BITS[name]
     else:
         raise _unfit(function.name, weight)
-    dtype: DType = result.layout.dtype  # type: ignore[attr-defined]
-    return result.noting(changes=known.changes + changes.scale_type(dtype))
+    dtype: DType = weight.layout.dtype  # type: ignore[attr-defined]
+    arithmetic, unknown = arithmetics.of_function(function.name, dtype, era, codes=name in _OF_INT8)
+    if arithmetic is None or name not in _SAYING_ARITHMETIC:
+        result = weight.at_least(version).with_fields(**how)
+        return result.noting(changes=known.changes + changes.scale_type(dtype))
+    result = weight.at_least(_SAYING_ARITHMETIC[name])
+    result = result.with_fields(**how, arithmetic=arithmetic)
+    rounded = () if arithmetic.product is Int8Product.SCALE_TYPE else (changes.PRODUCT,)
+    return result.noting(changes=rounded, ambiguities=unknown)
 
 
 def float8_kwargs_of(kwargs: Mapping[str, Any]) -> QuantizeTensorToFloat8Kwargs:

@@ -12,10 +12,6 @@ REDUCED_RANGE = (
     "activations: torchao used codes -127 to 127 and scales max|x|/127, at least 1e-5; here codes "
     f"are -128 to 127 and scales max|x|/127.5, at least 2**-23: {_ONE_STEP}"
 )
-STATIC_REDUCED_RANGE = (
-    "activations below -127.5 times their static scale: torchao gave them code -127, here they get "
-    f"-128: {_ONE_STEP}"
-)
 SINGLE_TOKENS = (
     "activations of shape (B, 1, K), one token each, were not quantized in torchao; here they are: "
     "each differs by at most one step of its token"
@@ -31,6 +27,12 @@ UNSIGNED = (
 UNROUNDED_QUOTIENT = (
     "activations: torchao rounded the scaled activation to its type before it was quantized, here "
     f"it is quantized as it is: {_ONE_STEP}"
+)
+PRODUCT = (
+    "products: values of activation and weight are multiplied in the activation's type, as by "
+    "torchao, but summed in another order, and the bias is added after rounding: an output differs "
+    "by at most the type's epsilon, or 2**-23 for each of its products, times the sum of their "
+    "magnitudes and the bias's"
 )
 _SCALE_TYPE = (
     "activations: scales are float32 in one of torchao and this library, and of the activation's "

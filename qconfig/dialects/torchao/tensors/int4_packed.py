@@ -28,11 +28,11 @@ from qconfig.versioning import Layout
 
 _SECOND_KERNEL = ("qzeros", "compensation")
 _MAPPING_TYPE = "act_mapping_type"
+_FIRST_KERNEL = (0, 9)
 _ROUNDED_PRODUCT = (
-    "values: torchao's dequantize, and its linear up to 0.8, rounded (code - 8) * scale to the "
-    "type of the scale before the zero point was added; here, as in its linear since, nothing is "
-    "rounded before the end: in bfloat16 a value differs by at most 2**-8 of that product and a "
-    "last place"
+    "linear: torchao up to 0.8 multiplied with dequantized values, for which (code - 8) * scale is "
+    "rounded before the zero point is added; here, as in its kernel since 0.9, nothing is rounded "
+    "before the end: in bfloat16 a weight differs by at most 2**-8 of that product and a last place"
 )
 _GPU_ORDER = (
     "order of codes: the file does not say for which GPU they are packed; taken is NVIDIA's, and "

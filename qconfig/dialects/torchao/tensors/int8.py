@@ -4,7 +4,7 @@ from math import prod
 from typing import Any
 
 from qconfig.dialects.torchao.stored import Stored
-from qconfig.dialects.torchao.tensors import activation_changes as changes
+from qconfig.dialects.torchao.tensors.arithmetic import of_int8_tensor
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
 from qconfig.dialects.torchao.tensors.values import int8_kwargs
 from qconfig.layouts.int8 import Int8TensorLayout
@@ -16,8 +16,8 @@ from qconfig.migrations.int8_tensor_layout import (
 from qconfig.versioning import Layout
 
 _ONE_BATCH = (
-    "act_quant_scale has {size} entries, one for each row of a batch of that size, the only one "
-    "that torchao multiplied; it is carried, but no product is computed here"
+    "act_quant_scale has {size} entries, one for each row of a batch of that size: as in torchao, "
+    "no other batch is multiplied, and there are no views"
 )
 _ACTIVATIONS = ("act_quant_scale", "act_pre_scale")
 _ZERO_POINTS = ("zero_point", "act_quant_zero_point")
@@ -62,6 +62,7 @@ def read_int8(stored: Stored, context: Context) -> Read:
     kwargs, static = shared["act_quant_kwargs"], shared.get("act_quant_scale")
     if static is not None and prod(static.shape) not in (1, shared["qdata"].shape[-1]):
         notes = (_ONE_BATCH.format(size=prod(static.shape)),)
-    if kwargs is not None and static is None and not newest:
-        notes = changes.scale_type(shared["dtype"])
-    return Read(layout, origin(stored, context.releases(releases), changes=notes))
+    read = Read(layout, origin(stored, context.releases(releases), changes=notes))
+    if kwargs is None or releases != "0.15":
+        return read  # the step to version 5 says how 0.16 and 0.17 computed
+    return read.at_least(5).with_fields(arithmetic=of_int8_tensor((0, 15)))

@@ -4,6 +4,7 @@ from typing import Any
 
 from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.stored import Stored, StoredEnum
+from qconfig.dialects.torchao.tensors.arithmetic import of_intx_tensor
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin, wrong
 from qconfig.layouts.intx import ActivationQuantization, IntxUnpackedToInt8TensorLayout
 from qconfig.migrations.intx_unpacked_to_int8_tensor_layout import (
@@ -35,12 +36,14 @@ def read_intx(stored: Stored, context: Context) -> Read:
         LayoutError: tensors that do not fit each other.
     """
     fields = Fields(stored)
+    activation = _activation(fields.take(_ACTIVATION, None))
+    arithmetic, unknown = (None, ()) if activation is None else of_intx_tensor(context)
     layout = IntxUnpackedToInt8TensorLayout(
-        **_shared(fields),
-        activation_quantization=_activation(fields.take(_ACTIVATION, None)),
+        **_shared(fields), activation_quantization=activation, arithmetic=arithmetic
     )
     fields.done()
-    return Read(layout, origin(stored, context.releases("0.14 and later")))
+    releases = context.releases("0.14 and later")
+    return Read(layout, origin(stored, releases, ambiguities=unknown))
 
 
 def _shared(fields: Fields) -> dict[str, Any]:

@@ -3,17 +3,20 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+import attrs
+
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.configs.choices import MappingType
 from qconfig.configs.granularity import PerTensor
 from qconfig.dialects.torchao.stored import Stored, StoredFunction
 from qconfig.dialects.torchao.tensors import activation_changes as changes
+from qconfig.dialects.torchao.tensors import arithmetic
 from qconfig.dialects.torchao.tensors.activation import float8_kwargs_of
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, inner, wrong
 from qconfig.errors import MigrationError
-from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
-from qconfig.versioning import registry
+from qconfig.layouts.activation import Int8Arithmetic, QuantizeTensorToInt8Kwargs
+from qconfig.versioning import Layout, registry
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +69,8 @@ def read_scaled(stored: Stored, context: Context) -> Read:
             found=name,
             expected="one of " + ", ".join(_HAS_PRE_SCALE),
         )
-    result = weight.at_least(version)
+    quantizes = name == "Int8TensorLayout" and _quantizes(weight.layout)
+    result = weight.at_least(5 if quantizes else version)
     if getattr(result.layout, "act_pre_scale", None) is not None:
         raise MigrationError("activations are scaled twice", pointer="/scale")
     columns = result.layout.shape[-1]
@@ -78,9 +82,17 @@ def read_scaled(stored: Stored, context: Context) -> Read:
             partial(_repeated, columns=columns), shape=(*factor.shape[:-1], columns)
         )
     notes: tuple[str, ...] = (_DOUBLE,) if divisor.dtype is DType.FLOAT64 else ()
-    if getattr(result.layout, "act_quant_kwargs", None) is not None and name == "Int8TensorLayout":
-        notes += (changes.UNROUNDED_QUOTIENT,)
+    if quantizes:
+        how: Int8Arithmetic | None = result.layout.arithmetic  # type: ignore[attr-defined]
+        if how is None:
+            notes += (changes.UNROUNDED_QUOTIENT,)
+        else:
+            result = result.with_fields(arithmetic=attrs.evolve(how, rounds_scaled=True))
     return result.with_fields(act_pre_scale=factor).noting(changes=notes).inside(stored.name)
+
+
+def _quantizes(layout: Layout) -> bool:
+    return getattr(layout, "act_quant_kwargs", None) is not None
 
 
 def read_static(stored: Stored, context: Context) -> Read:
@@ -121,10 +133,12 @@ def _static_int8(weight: Read, scale: LazyTensor, zero_point: LazyTensor | None)
     codes = None
     if zero_point is not None:
         codes = zero_point.map(_to_int8, dtype=DType.INT8).reshape(1, 1)
-    result = weight.at_least(4).with_fields(
-        act_quant_scale=scale.reshape(1, 1), act_quant_zero_point=codes, act_quant_kwargs=how
+    return weight.at_least(5).with_fields(
+        act_quant_scale=scale.reshape(1, 1),
+        act_quant_zero_point=codes,
+        act_quant_kwargs=how,
+        arithmetic=arithmetic.of_static(),
     )
-    return result.noting(changes=(changes.STATIC_REDUCED_RANGE,))
 
 
 def _reciprocal(divisor: "torch.Tensor", *, dtype: DType) -> "torch.Tensor":
