@@ -139,6 +139,8 @@ def _product(  # noqa: PLR0917
     elif activation_quantization is not None:
         flat, factor = quantize_tokens(flat, activation_quantization)
     kind = product_type(flat)
+    if asymmetric is not None and flat.dtype == torch.bfloat16:
+        kind = flat.dtype  # with the weight's values in that type, too
     parts = _values(qdata, scale, zero_point, kind)
     result = product_of_parts(flat.to(kind).contiguous(), rows, parts)
     if factor is not None:
