@@ -146,9 +146,11 @@ class Int8Tensor(MatrixTensor):
 
     def _rounded(self, settings: _Settings) -> tuple[ActivationForm, Int8Product] | None:
         """Return how an older torchao computes, where it is asked for and could be done there."""
-        how, (act_scale, _, per_token, asymmetric, reduce_range) = self.arithmetic, settings
-        single = act_scale is None or act_scale.numel() == 1 or is_per_row(act_scale)
-        if how is None or not single:
+        how = self.arithmetic
+        if how is None:
+            return None
+        act_scale, _, per_token, asymmetric, reduce_range = settings
+        if act_scale is not None and act_scale.numel() != 1 and not is_per_row(act_scale):
             return None
         if how.product is not Int8Product.VALUES and self.scale.shape[1] != 1:
             return None
@@ -168,9 +170,9 @@ class Int8Tensor(MatrixTensor):
             activation.to(torch.promote_types(activation.dtype, factor.dtype))
         )
 
-    def _serves(self, scale: torch.Tensor, rows: int, *, per_token: bool) -> bool:
+    def _serves(self, scale: torch.Tensor, activation: torch.Tensor, *, per_token: bool) -> bool:
         if per_token and is_per_row(scale):
-            return scale.numel() == rows
+            return scale.numel() == prod(activation.shape[:-1])
         return scale.numel() in (1, self.qdata.shape[-1])
 
     def view_refusal(self) -> str | None:
@@ -183,7 +185,6 @@ class Int8Tensor(MatrixTensor):
     def _activation_settings(
         self, kwargs: QuantizeTensorToInt8Kwargs, activation: torch.Tensor
     ) -> _Settings:
-        rows = prod(activation.shape[:-1])
         scale, zero_point = self.act_quant_scale, self.act_quant_zero_point
         per_token = kwargs.granularity in _TOKENS
         per_channel = kwargs.granularity == PerAxis(-1) and scale is not None
@@ -193,7 +194,7 @@ class Int8Tensor(MatrixTensor):
             reason = f"granularity {kwargs.granularity} of activations; PerTensor and PerRow are"
         elif not asymmetric and kwargs.mapping_type is not MappingType.SYMMETRIC:
             reason = f"mapping_type {kwargs.mapping_type}; SYMMETRIC and ASYMMETRIC are"
-        elif scale is not None and not self._serves(scale, rows, per_token=per_token):
+        elif scale is not None and not self._serves(scale, activation, per_token=per_token):
             reason = f"act_quant_scale of shape {tuple(scale.shape)}; 1 element, K or (M, 1) are"
         if reason is not None:
             raise unsupported(type(self), "linear", f"it has {reason} served")
