@@ -58,6 +58,13 @@ class Int4TensorLayout(Layout):
         converter=DType.parse,
         kw_only=True,
     )
+    rounds_products: bool = attribute(
+        "Whether a value's `code * scale` is rounded to the value's type before the zero point is "
+        "added, as torchao's AffineQuantizedTensor did; linear multiplies without that rounding.",
+        default=False,
+        kw_only=True,
+        added=True,
+    )
 
     def check_relations(self) -> None:
         """Check shape, block size, scales, factor and types.

@@ -32,6 +32,8 @@ class Int4Tensor(MatrixTensor):
         block_size: elements that share a scale, along each dimension.
         act_pre_scale: factor for the activation, (..., K), or None.
         activation_dtype: float8_e4m3fn if `linear` quantizes its activation row by row.
+        rounds_products: whether `dequantize`, but not `linear`, rounds `code * scale` to the type
+            of the result before it adds the zero point.
     """
 
     layout_class: ClassVar[type] = Int4TensorLayout
@@ -48,6 +50,7 @@ class Int4Tensor(MatrixTensor):
     block_size: tuple[int, ...]
     act_pre_scale: torch.Tensor | None
     activation_dtype: DType
+    rounds_products: bool
 
     @classmethod
     def from_layout(cls, layout: Layout, *, check: bool = False) -> Self:
@@ -73,7 +76,8 @@ class Int4Tensor(MatrixTensor):
         scale, zero = (
             t.transpose(-1, -2).transpose(packed, last) for t in (self.scale, self.zero_point)
         )
-        return dequantize(qdata, scale, zero, target).transpose(packed, last)
+        values = dequantize(qdata, scale, zero, target, rounds_products=self.rounds_products)
+        return values.transpose(packed, last)
 
     def linear(self, activation: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """Return `activation @ self.T + bias`; see `MatrixTensor.linear`."""

@@ -3,13 +3,14 @@ import sys
 import pytest
 import torch
 from torch.nn.functional import embedding, linear
+from torchao.quantization.quant_primitives import _dequantize_affine_tinygemm
 
 from qconfig.codec.dtypes import DType
 from qconfig.errors import FieldError, LayoutError, UnsupportedOperationError
 from qconfig.layouts.int4 import Int4TensorLayout
 from qconfig.tensors import SupportsActivationScaling, check_values
 from qconfig.tensors.int4 import Int4Tensor
-from qconfig.tensors.int4_codes import unpack
+from qconfig.tensors.int4_codes import dequantize_whole, unpack
 from tests.tensors.int4_samples import FLOATS, double, packed_int4
 from tests.tensors.samples import float_weight
 
@@ -31,6 +32,34 @@ def test_values_are_rounded_once(dtype):
     values = unpack(weight.qdata) * scale + zero
     assert torch.equal(weight.dequantize(torch.float32), values)
     assert torch.equal(weight.dequantize(), values.to(dtype))
+
+
+@pytest.mark.parametrize("shown", FLOATS)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_products_are_rounded_as_by_torchao(dtype, shown):
+    """Products of code and scale take the result's type first, if the layout says so."""
+    weight = packed_int4(64, 128, dtype=dtype, rounds_products=True)
+    scale, zero = weight.scale.t().contiguous(), weight.zero_point.t().contiguous()
+    codes = unpack(weight.qdata).to(torch.int32) + 8
+    expected = _dequantize_affine_tinygemm(
+        codes, (1, 32), scale, zero, torch.int32, 0, 15, output_dtype=shown
+    )
+    assert torch.equal(weight.dequantize(shown), expected)
+    assert torch.equal(weight.t().dequantize(shown), expected.t())
+    whole = dequantize_whole(weight.qdata, scale, zero, shown, rounds_products=True)
+    assert torch.equal(whole, expected)
+
+
+def test_rounded_products_leave_the_product_of_linear_alone():
+    """As in torchao, whose kernel multiplied with values that are rounded once."""
+    plain = packed_int4(dtype=torch.bfloat16)
+    rounded = plain.with_fields(rounds_products=True)
+    x = float_weight(3, 64, seed=1).bfloat16()
+    assert not torch.equal(rounded.dequantize(), plain.dequantize())
+    assert torch.equal(linear(x, rounded), linear(x, plain))
+    indices = torch.tensor([[3, 0], [31, 3]])
+    assert torch.equal(embedding(indices, rounded), rounded.dequantize()[indices])
+    assert torch.equal(torch.cat([rounded[:8], rounded[8:]]).dequantize(), rounded.dequantize())
 
 
 @pytest.mark.parametrize(
