@@ -12,7 +12,8 @@ finds out, see `qconfig.layouts.int4_packing`. A tensor of version 1 that was tr
 A value is `(q - 8) * scale + zero`, in float32 and rounded once: what torch's kernel multiplies,
 and so what torchao's `linear` computed since 0.9. `dequantize` of version 1, and `linear` in 0.7
 and 0.8, rounded the product to the scale's type before they added the zero point; in bfloat16 that
-differs by at most 2**-8 of `(q - 8) * scale` and a last place of the value.
+differs by at most 2**-8 of `(q - 8) * scale` and a last place of the value. Int4TensorLayout says
+so in `rounds_products`, which whoever reads a file sets.
 """
 
 from enum import StrEnum

@@ -32,10 +32,10 @@ def _arranged(name: str, module: str, layout: str, said: Any = None, **fields: A
     return _shell(affine(codes), codes)
 
 
-def _packed(name: str, module: str, layout: str, **fields: Any) -> Stored:
+def _packed(name: str, module: str, layout: str, zeros: str = "FLOAT", **fields: Any) -> Stored:
     codes = inside(name, f"{_DTYPES}.uintx.{module}", layout, transposed=False, **fields)
     shell = affine(
-        codes, block_size=(1, G), quant_min=0, quant_max=15, zero_point_domain=domain("FLOAT")
+        codes, block_size=(1, G), quant_min=0, quant_max=15, zero_point_domain=domain(zeros)
     )
     return _shell(shell, codes)
 
@@ -147,11 +147,11 @@ ARRANGEMENTS: Mapping[str, tuple[Stored, str]] = {
     "BlockSparseAQTTensorImpl": (_blocks("BlockSparseAQTTensorImpl"), "BlockSparseTensorLayoutV1"),
     "TensorCoreTiledAQTLayout": (
         _packed("TensorCoreTiledAQTLayout", "tiled", "TensorCoreTiledLayoutType", **_TILED),
-        "Int4TilePackedTo4dTensorLayoutV1",
+        "Int4TensorLayout",
     ),
     "TensorCoreTiledAQTTensorImpl": (
         _packed("TensorCoreTiledAQTTensorImpl", "tiled", "TensorCoreTiledLayout", **_TILED),
-        "Int4TilePackedTo4dTensorLayoutV1",
+        "Int4TensorLayout",
     ),
     "Int4CPUAQTTensorImpl": (
         _packed(
@@ -161,13 +161,14 @@ ARRANGEMENTS: Mapping[str, tuple[Stored, str]] = {
             packed_weight=_CPU,
             scale_and_zero=_PAIRS,
         ),
-        "Int4OpaqueTensorLayoutV1",
+        "Int4TensorLayout",
     ),
     "Int4XPUAQTTensorImpl": (
         _packed(
             "Int4XPUAQTTensorImpl",
             "int4_xpu_layout",
             "Int4XPULayout",
+            zeros="INT",
             packed_weight=_WORDS,
             scale_and_zero=None,
             scale=lazy(K // G, N),

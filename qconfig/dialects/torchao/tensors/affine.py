@@ -19,6 +19,7 @@ from qconfig.dialects.torchao.tensors.names import releases_of
 from qconfig.dialects.torchao.tensors.plain import read_float8_impl, read_plain, read_qdq
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
 from qconfig.dialects.torchao.tensors.refusals import refused
+from qconfig.dialects.torchao.tensors.rounded_products import with_rounded_products
 from qconfig.dialects.torchao.tensors.shell import Implementation, Shell
 from qconfig.dialects.torchao.tensors.sparse import read_block_sparse
 from qconfig.dialects.torchao.tensors.uintx import read_uintx
@@ -75,7 +76,7 @@ def read_affine(stored: Stored, context: Context) -> Read:
     releases = "0.3 to 0.6" if name == "layout_tensor" else "0.7 to 0.17"
     known = releases_of(implementation.path) or releases
     read = Read(layout, origin(implementation, context.releases(known)))
-    return ordered(read).inside(stored.name)
+    return with_rounded_products(ordered(read), context).inside(stored.name)
 
 
 def _layout(shell: Shell, implementation: Stored, context: Context) -> Layout:

@@ -28,12 +28,6 @@ from qconfig.versioning import Layout
 
 _SECOND_KERNEL = ("qzeros", "compensation")
 _MAPPING_TYPE = "act_mapping_type"
-_FIRST_KERNEL = (0, 9)
-_ROUNDED_PRODUCT = (
-    "linear: torchao up to 0.8 multiplied with dequantized values, for which (code - 8) * scale is "
-    "rounded before the zero point is added; here, as in its kernel since 0.9, nothing is rounded "
-    "before the end: in bfloat16 a weight differs by at most 2**-8 of that product and a last place"
-)
 _GPU_ORDER = (
     "order of codes: the file does not say for which GPU they are packed; taken is NVIDIA's, and "
     "AMD's would give other values"
@@ -44,7 +38,8 @@ def read_tiled(shell: Shell, fields: Fields, _context: Context) -> Layout:
     """Read codes in tiles of a GPU's matrix instructions.
 
     Raises:
-        MigrationError: zero points that are codes, which the kernel does not have.
+        MigrationError: zero points that are codes, which the kernel does not have, or other bounds
+            of codes than 0 and 15.
         LayoutError: tensors that do not fit each other.
     """
     _check_values(shell)
@@ -64,7 +59,8 @@ def read_cpu(shell: Shell, fields: Fields, _context: Context) -> Layout:
     """Read codes in the order of a CPU's kernel.
 
     Raises:
-        MigrationError: zero points that are codes, which the kernel does not have.
+        MigrationError: zero points that are codes, which the kernel does not have, or other bounds
+            of codes than 0 and 15.
         LayoutError: tensors that do not fit each other.
     """
     _check_values(shell)
@@ -83,16 +79,27 @@ def read_xpu(shell: Shell, fields: Fields, _context: Context) -> Layout:
     """Read codes eight an int32, with scales and zero points together or apart.
 
     Raises:
-        MigrationError: a transposed tensor.
+        MigrationError: a transposed tensor, other bounds of codes than the kernel's, or zero points
+            that are not what zero_point_domain says.
         LayoutError: tensors that do not fit each other.
     """
     check_untransposed(fields)
     layout_object(fields)
+    _check_bounds(shell)
+    pairs = fields.optional_tensor("scale_and_zero")
+    domain = "INT" if pairs is None else "FLOAT"
+    if shell.domain != domain:
+        raise MigrationError(
+            "zero points beside scales are values, and those apart are codes",
+            pointer="/zero_point_domain",
+            found=f"ZeroPointDomain.{shell.domain}",
+            expected=f"ZeroPointDomain.{domain}",
+        )
     layout: Layout = Int4PlainInt32TensorLayoutV1(
         fields.tensor("packed_weight"),
         shell.block_size,
         shell.dtype,
-        scale_and_zero=fields.optional_tensor("scale_and_zero"),
+        scale_and_zero=pairs,
         scale=fields.optional_tensor("scale"),
         zero=fields.optional_tensor("zero"),
     )
@@ -171,11 +178,10 @@ def ordered(read: Read) -> Read:
         read: any tensor; one that no processor packed is returned as it is.
     """
     layout: Any = read.layout
-    changes: tuple[str, ...] = ()
     if isinstance(layout, Int4TilePackedTo4dTensorLayoutV1 | Int4TilePackedTo4dTensorLayoutV2):
         return read.noting(ambiguities=(_GPU_ORDER,))
     if isinstance(layout, Int4OpaqueTensorLayoutV1):
-        packed, changes = layout.packed_weight, (_ROUNDED_PRODUCT,)
+        packed = layout.packed_weight
     elif isinstance(layout, Int4OpaqueTensorLayoutV2 | Int4OpaqueTensorLayoutV3):
         packed = layout.qdata
         if any(getattr(layout, n, None) is not None for n in (*_SECOND_KERNEL, _MAPPING_TYPE)):
@@ -183,7 +189,7 @@ def ordered(read: Read) -> Read:
     else:
         return read
     layout, notes = with_cpu_order(layout, packed)
-    return Read(layout, read.origin).noting(changes=changes, ambiguities=notes)
+    return Read(layout, read.origin).noting(ambiguities=notes)
 
 
 def _shared(fields: Fields) -> dict[str, Any]:
@@ -211,10 +217,22 @@ def _mapping(fields: Fields) -> ActMappingType | None:
 
 
 def _check_values(shell: Shell) -> None:
+    _check_bounds(shell)
     if shell.domain != "FLOAT":
         raise MigrationError(
             "int4 codes of this kernel have zero points that are values",
             pointer="/zero_point_domain",
             found=f"ZeroPointDomain.{shell.domain}",
             expected="ZeroPointDomain.FLOAT",
+        )
+
+
+def _check_bounds(shell: Shell) -> None:
+    # torchao took its kernel for these alone, and other values from dequantize for others.
+    if shell.bounds != (0, 15):
+        raise MigrationError(
+            "quant_min and quant_max are not those of this kernel's codes",
+            pointer="/quant_max",
+            found=shell.bounds,
+            expected="0 and 15",
         )

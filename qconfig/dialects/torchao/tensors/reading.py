@@ -42,6 +42,16 @@ class Read:
         layout = registry.convert(self.layout, version)
         return Read(layout, attrs.evolve(self.origin, steps=self.origin.steps + steps))
 
+    def newest(self) -> "Read":
+        """Return the same in the newest version there is, of another layout where its own ended.
+
+        Raises:
+            MigrationError: a step cannot carry what it meets.
+        """
+        steps = tuple(registry.path(registry.entry_of(type(self.layout))))
+        layout: Layout = registry.convert(self.layout)
+        return Read(layout, attrs.evolve(self.origin, steps=self.origin.steps + steps))
+
     def with_fields(self, **fields: Any) -> "Read":
         """Return the same with other values in these fields of the layout.
 

@@ -1,7 +1,7 @@
 """Arrangements of AffineQuantizedTensor with unsigned codes: in shards of bits, or one a byte."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
@@ -24,11 +24,13 @@ def read_uintx(shell: Shell, fields: Fields, _context: Context) -> Layout:
     """Read codes of 1 to 7 bits in shards, which are a UintxTensor of their own.
 
     Raises:
+        MigrationError: bounds with another middle code than these bits have.
         ContainerError or UnknownFieldError: fields that no release wrote.
         LayoutError: shards that do not fit each other.
     """
     layout_object(fields)
     codes = Fields(fields.value("int_data", Stored))
+    _check_middle(shell, codes.stored.fields.get("bit_width"))
     try:
         shards = {name: codes.optional_tensor(name) for name in _SHARDS}
         layout: Layout = UintxTensorLayoutV1(
@@ -82,6 +84,21 @@ def read_unsigned(shell: Shell, fields: Fields, codes: LazyTensor) -> Layout:
         shell.dtype,
         zero_point=None if zero_point is None else zero_point.reshape(*blocks),
         zero_point_domain=_domain(shell),
+    )
+
+
+def _check_middle(shell: Shell, bits: Any) -> None:
+    # torchao's middle code follows the bounds, which are those of uint8 where none are said.
+    low, high = shell.bounds
+    bounds = (0 if low is None else low, 255 if high is None else high)
+    if shell.domain != "FLOAT" or type(bits) is not int or sum(bounds) + 1 == 1 << bits:
+        return
+    raise MigrationError(
+        "zero points are values of another code than the middle one",
+        pointer="/quant_max",
+        found=(low, high),
+        expected=f"0 and {(1 << bits) - 1}",
+        hint="the values are no linear's that torchao had; quantize the float weights again",
     )
 
 
