@@ -16,6 +16,7 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.convert import ConversionReport, convert_checkpoint
 from qconfig.errors import MigrationError, UsageError
 from tests.checkpoints.builders import current_layout
+from tests.tensors.int4_samples import packed_int4
 
 CONFIG = qconfig.Int8WeightOnlyConfig()
 
@@ -118,6 +119,15 @@ def test_a_checkpoint_without_a_config_is_written_with_a_note(tmp_path):
     report = convert_checkpoint(tmp_path / "ours", tmp_path / "new")
     assert json.loads((tmp_path / "new" / "config.json").read_text()) == {}
     assert report.notes[-1].startswith("no quantization_config in config.json")
+
+
+def test_values_that_torchao_rounds_otherwise_are_noted(tmp_path):
+    """What no stored value holds is lost, and the report says of which tensor."""
+    weight = packed_int4(dtype=torch.bfloat16, rounds_products=True)
+    contents = ShardContents(layouts={"up.weight": wrapped(weight.to_layout())})
+    write_checkpoint(tmp_path / "ours", {"model.safetensors": contents}, {})
+    report = convert_checkpoint(tmp_path / "ours", tmp_path / "new")
+    assert report.notes[-1].startswith("up.weight: its values are rounded once by torchao 0.18")
 
 
 def test_a_config_that_torchao_cannot_say_stops_everything(tmp_path):

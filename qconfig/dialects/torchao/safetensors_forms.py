@@ -31,6 +31,12 @@ from qconfig.versioning import Layout, registry
 if TYPE_CHECKING:
     import torch
 
+_COMPUTED_OTHERWISE = {
+    "rounds_products": "its values are rounded once by torchao 0.18, not after the product as well",
+    "rounds_scales": "its scales are multiplied by torchao 0.18 without being rounded",
+    "arithmetic": "its products are computed by torchao 0.18 in its own way, not in an older one's",
+}
+"""Fields of layouts that torchao's tensors do not have and that change no stored value."""
 _INTX_FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32)
 
 
@@ -42,11 +48,13 @@ class TorchaoTensor:
         type: class name.
         fields: inner tensors, in the order of the class.
         data: attributes as JSON values, in the order in which torchao writes them.
+        notes: what torchao 0.18 computes otherwise than the layout says.
     """
 
     type: str
     fields: dict[str, LazyTensor]
     data: dict[str, Any]
+    notes: tuple[str, ...] = ()
 
     def description(self) -> dict[str, Any]:
         """Return the JSON object that the metadata holds for the tensor."""
@@ -81,7 +89,8 @@ def to_torchao(layout: Layout) -> TorchaoTensor:
     raise_problems(problems)
     parts = PARTS[name]
     fields = {n: values[n] for n in (*parts.required, *parts.optional) if n in values}
-    return TorchaoTensor(name, fields, data)
+    notes = tuple(t for f, t in _COMPUTED_OTHERWISE.items() if getattr(current, f, None))
+    return TorchaoTensor(name, fields, data, notes)
 
 
 _Problems = list[QconfigError]

@@ -86,6 +86,7 @@ def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
     if CONFIG_KEY not in config_json:
         notes.append(f"no {CONFIG_KEY} in {CONFIG_FILE}: transformers will not see torchao's form")
     notes += _unread_by_transformers(tensors)
+    notes += [f"{name}: {text}" for name, packed in tensors.items() for text in packed.notes]
     return TorchaoCheckpoint(tensors, shards, config_json, tuple(notes))
 
 
