@@ -7,7 +7,6 @@ from pkgutil import iter_modules
 
 from qconfig.errors import QconfigError, RegistrationError
 
-
 _loaders: dict[str, Callable[[], None]] = {}
 
 

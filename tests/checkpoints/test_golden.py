@@ -43,8 +43,8 @@ def test_no_element_changes_its_value(case: Path) -> None:
     after = load_file(case.with_suffix(".upgraded.safetensors"))
     fields = {name.removeprefix(f"{FQN}."): tensor for name, tensor in before.items()}
     if golden_int4.is_rearranged(case):
-        found = {name.removeprefix(f"{FQN}."): tensor.tolist() for name, tensor in after.items()}
-        assert found == golden_int4.today(case, fields)
+        lists = {name.removeprefix(f"{FQN}."): tensor.tolist() for name, tensor in after.items()}
+        assert lists == golden_int4.today(case, fields)
         return
     names = dict(zip(fields, before, strict=True))
     for field in fields.keys() & RENAMED.keys():

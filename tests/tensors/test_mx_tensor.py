@@ -265,10 +265,11 @@ def test_rounded_scales_are_those_of_narrow_arithmetic(shape: tuple[int, ...]) -
 @pytest.mark.parametrize("transposed", [False, True])
 def test_rounded_scales_are_multiplied(dtype: torch.dtype, transposed: bool) -> None:
     """Products and gradients are those of the values with rounded scales, whatever the operand."""
-    weight = _nvfp4(_weight(32, 96).bfloat16(), rounds_scales=True)
-    weight = weight.t() if transposed else weight
+    packed = _nvfp4(_weight(32, 96).bfloat16(), rounds_scales=True)
+    weight = packed.t() if transposed else packed
     x = _weight(5, weight.shape[1]).to(dtype).requires_grad_()
-    values = weight.dequantize(torch.float32).double()
+    values = packed.dequantize(torch.float32).double()
+    values = values.t() if transposed else values
     found = linear(x, weight)
     expected = x.double() @ values.t()
     eps = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)

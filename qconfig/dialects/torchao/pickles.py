@@ -37,7 +37,7 @@ class TorchaoPickles:
 
     name = "torchao-pickle"
     library = "torchao"
-    suffixes = SUFFIXES
+    suffixes: tuple[str, ...] = SUFFIXES
 
     def open(
         self, path: Path, writer: Writer | None, *, follow_symlinks: bool = False
