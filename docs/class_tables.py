@@ -66,7 +66,8 @@ def _steps(entry: Entry) -> Iterator[str]:
     for step in registry.steps():
         if step.source == entry:
             loss = "lossless" if step.lossless else f"drops {step.drops}"
-            yield f"- to version {step.target.version} ({loss}): {step.doc}"
+            name = "" if step.target.name == entry.name else f"{step.target.name} "
+            yield f"- to {name}version {step.target.version} ({loss}): {step.doc}"
     yield ""
 
 

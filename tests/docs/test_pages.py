@@ -19,6 +19,13 @@ def test_reference_has_every_field(entry):
         assert f"| `{field.name}` |" in text
 
 
+def test_a_step_to_another_name_says_it():
+    """Where a name has ended, the reference says which one its last step leads to."""
+    text = markdown().split("\n### BlockSparseTensorLayout\n")[1].split("\n### ")[0]
+    assert "**Version 1, retired.**" in text
+    assert "- to Int8TensorLayout version " in text
+
+
 def page(tmp_path, text):
     """Write a page."""
     path = tmp_path / "page.md"
