@@ -34,6 +34,15 @@ PRODUCT = (
     "by at most the type's epsilon, or 2**-23 for each of its products, times the sum of their "
     "magnitudes and the bias's"
 )
+SWAPPED_ZERO_POINTS = (
+    "activations: up to 0.10 torchao's module chose zero points from both ends of a token, here as "
+    f"later from its least value: {_ONE_STEP}"
+)
+SMALL_HALVES = (
+    "activations: float16 tokens whose largest magnitude is under 127.5 * 2**-16 were saturated, "
+    "for their scales have no reciprocal in float16; here they get their codes: each differs by "
+    "at most that magnitude"
+)
 _SCALE_TYPE = (
     "activations: scales are float32 in one of torchao and this library, and of the activation's "
     f"type in the other: {_ONE_STEP}"

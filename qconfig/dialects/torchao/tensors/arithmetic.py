@@ -104,6 +104,11 @@ def _asymmetric(era: Era) -> tuple[Int8Arithmetic, tuple[str, ...]]:
     return found, () if era.is_known else (_UNKNOWN_ASYMMETRIC,)
 
 
+def of_swapped_module() -> Int8Arithmetic:
+    """Return the arithmetic of Int8DynActInt4WeightLinear, but for its zero points up to 0.10."""
+    return Int8Arithmetic(Int8Product.VALUES, least_scale=_FLOAT32_EPS, scale_dtype=DType.FLOAT32)
+
+
 def of_static() -> Int8Arithmetic:
     """Return the arithmetic of `_ActQuantizer.static_quantize`."""
     return Int8Arithmetic(Int8Product.SCALE_TYPE, least_code=-127)

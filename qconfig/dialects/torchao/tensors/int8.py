@@ -3,7 +3,9 @@
 from math import prod
 from typing import Any
 
+from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.stored import Stored
+from qconfig.dialects.torchao.tensors.activation_changes import SMALL_HALVES
 from qconfig.dialects.torchao.tensors.arithmetic import of_int8_tensor
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
 from qconfig.dialects.torchao.tensors.values import int8_kwargs
@@ -62,6 +64,8 @@ def read_int8(stored: Stored, context: Context) -> Read:
     kwargs, static = shared["act_quant_kwargs"], shared.get("act_quant_scale")
     if static is not None and prod(static.shape) not in (1, shared["qdata"].shape[-1]):
         notes = (_ONE_BATCH.format(size=prod(static.shape)),)
+    if kwargs is not None and not newest and releases != "0.15" and static is None:
+        notes += (SMALL_HALVES,) if shared["dtype"] is DType.FLOAT16 else ()
     read = Read(layout, origin(stored, context.releases(releases), changes=notes))
     if kwargs is None or releases != "0.15":
         return read  # the step to version 5 says how 0.16 and 0.17 computed

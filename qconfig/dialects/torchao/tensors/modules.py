@@ -13,6 +13,7 @@ from qconfig.checkpoints.origin import Origin
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.tensors import activation_changes as changes
+from qconfig.dialects.torchao.tensors.arithmetic import of_swapped_module
 from qconfig.dialects.torchao.tensors.reading import Read
 from qconfig.migrations.intx_unpacked_to_int8_tensor_layout import (
     InputQuantFunction,
@@ -80,9 +81,10 @@ def _swapped(plain: Mapping[str, LazyTensor]) -> Iterator[Swapped]:
         origin = Origin(
             "Int8DynActInt4WeightLinear",
             "0.3 and later",
-            changes=changes.scale_type(scales.dtype),
+            changes=(changes.SWAPPED_ZERO_POINTS, changes.PRODUCT),
             ambiguities=(_SHOWN_BY_NAMES,)
             if prefix + _BIAS in plain
             else (_SHOWN_BY_NAMES, _NO_BIAS),
         )
-        yield Swapped(fqn, Read(layout, origin), (fqn, prefix + _SCALES, prefix + _ZEROS))
+        read = Read(layout, origin).at_least(3).with_fields(arithmetic=of_swapped_module())
+        yield Swapped(fqn, read, (fqn, prefix + _SCALES, prefix + _ZEROS))
