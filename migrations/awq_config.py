@@ -18,13 +18,11 @@ from qconfig.configs.activation_scaling import AWQConfig, check_base
 from qconfig.configs.choices import (
     Int4ChooseQParamsAlgorithm,
     Int4PackingFormat,
-    MappingType,
     QuantizationStep,
 )
-from qconfig.configs.granularity import PerGroup
 from qconfig.configs.int4 import Int4WeightOnlyConfig
-from qconfig.configs.intx import IntxWeightOnlyConfig
 from qconfig.configs.supported import check_supported
+from qconfig.configs.uintx import UIntxChooseQParamsAlgorithm, UIntxWeightOnlyConfig
 from qconfig.errors import MigrationError
 from qconfig.versioning import Config, attribute, migration, register_config
 
@@ -115,11 +113,12 @@ def add_layout(old: AWQConfigV1) -> AWQConfigV2:
     )
 
 
-@migration(drops="inner_k_tiles; for other types than uint4 the layout and set_inductor_config")
+@migration(drops="layout: where codes lie says nothing about their values")
 def say_base_config(old: AWQConfigV2) -> AWQConfigV3:
     """Say element type, groups and HQQ as a base config; the step is CONVERT.
 
-    Codes of N bits are unsigned there and signed here; values and scales are the same.
+    Raises:
+        MigrationError: HQQ with other codes than uint4, which torchao refused, too.
     """
     return AWQConfigV3(base_config=_base(old), step=AWQStepV1.CONVERT)
 
@@ -141,10 +140,11 @@ def _base(old: AWQConfigV2) -> Config:
             found=True,
             expected="false, or quant_dtype uint4",
         )
-    return IntxWeightOnlyConfig(
-        weight_dtype=DType(old.quant_dtype.value.removeprefix("u")),
-        granularity=PerGroup(old.group_size),
-        mapping_type=MappingType.ASYMMETRIC,
+    return UIntxWeightOnlyConfig(
+        group_size=old.group_size,
+        bit_width=1 + _UINTX.index(old.quant_dtype),
+        uintx_choose_qparams_algorithm=UIntxChooseQParamsAlgorithm.MIN_MAX,
+        set_inductor_config=old.set_inductor_config,
     )
 
 

@@ -9,15 +9,14 @@ from qconfig import (
     Int4WeightOnlyConfig,
     Int8DynamicActivationInt8WeightConfig,
     IntxPackingFormat,
-    IntxWeightOnlyConfig,
     KernelPreference,
     MappingType,
     PerAxis,
-    PerGroup,
     PerRow,
     PerTensor,
     QuantizationStep,
     ScaleCalculationMode,
+    UIntxWeightOnlyConfig,
     ZeroPointDomain,
     config_from_dict,
 )
@@ -164,7 +163,7 @@ def test_rounding_of_mx_scales(version, mode):
         ),
         (
             "uint3",
-            IntxWeightOnlyConfig(torch.int3, PerGroup(32), MappingType.ASYMMETRIC),
+            UIntxWeightOnlyConfig(32, 3, None, "MIN_MAX"),
         ),
     ],
 )

@@ -32,6 +32,7 @@ from qconfig import (
     QATConfig,
     ScaleCalculationMode,
     SmoothQuantConfig,
+    UIntxWeightOnlyConfig,
 )
 from qconfig.dialects.torchao import from_envelope
 from qconfig.errors import MigrationError
@@ -219,7 +220,7 @@ CASES = [
      Int8StaticActivationInt8WeightConfig()),
     ("0.10 to 0.11", "AWQUIntXConfig", 1,
      {"quant_dtype": dtype("uint3"), "group_size": 32, "use_hqq": False} | ON,
-     AWQConfig(IntxWeightOnlyConfig(DType.INT3, PerGroup(32), MappingType.ASYMMETRIC), STEP)),
+     AWQConfig(UIntxWeightOnlyConfig(32, 3, None, "MIN_MAX"), STEP)),
     ("0.12", "AWQUIntXConfig", 1,
      {"quant_dtype": dtype("uint4"), "layout": TILED, "group_size": 64, "use_hqq": True} | ON,
      AWQConfig(HQQ_TILED, STEP)),

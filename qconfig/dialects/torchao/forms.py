@@ -118,6 +118,7 @@ FORMS: Mapping[str, tuple[Form, ...]] = {
         Form(2, (1,), names=("MXDynamicActivationMXWeightConfig",), ours=("scaling_mode",)),
         Form(3, (1,), names=("MXDynamicActivationMXWeightConfig",)),
     ),
+    "NF4WeightOnlyConfig": (Form(1, (1,)),),
     "NVFP4DynamicActivationNVFP4WeightConfig": (
         Form(1, (1,), names=(NVFP4_INFERENCE,)),
         Form(2, (1,), names=(NVFP4_INFERENCE,)),

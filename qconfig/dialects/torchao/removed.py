@@ -69,9 +69,6 @@ REMOVED: Mapping[str, Removed] = {
         "a wrapper for experts",
         "its base_config says what the tensors are; rules of an FqnToConfig name the experts",
     ),
-    "NF4WeightOnlyConfig": Removed(
-        "0.10 and later", "quantiles of a normal distribution", "checkpoints of it are read"
-    ),
     "SemiSparseWeightConfig": Removed("0.10 to 0.18", "weights of which two of four are pruned"),
     "StretchedIntxWeightConfig": Removed(
         "0.14 and later",

@@ -11,10 +11,26 @@ from qconfig.dialects.torchao.forms import LOWER_CASE_STEPS
 from qconfig.errors import MigrationError
 from qconfig.versioning import Config
 
+
+def _as_intx(config: Any) -> Config:
+    if not config.set_inductor_config:
+        raise MigrationError(
+            "torchao 0.18 reads no Int8DynamicActivationInt4WeightConfig, and the "
+            "Int8DynamicActivationIntxWeightConfig that builds the same has no such switch",
+            pointer="/set_inductor_config",
+            found=False,
+            expected="true",
+        )
+    return as_intx(config)
+
+
 SAID_AS: Mapping[str, Callable[[Any], Config]] = {
-    "Int8DynamicActivationInt4WeightConfig": as_intx,
+    "Int8DynamicActivationInt4WeightConfig": _as_intx,
 }
 """Configs whose name torchao 0.18 does not read: as another that builds the same."""
+
+UNREAD = frozenset({"NF4WeightOnlyConfig"})
+"""Configs that torchao writes and cannot read again: it finds no class of that name."""
 
 _INT8_PAIRS = ("Int8DynamicActivationInt8WeightConfig", "Int8StaticActivationInt8WeightConfig")
 

@@ -8,7 +8,7 @@ import attrs
 
 from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.forms import DTYPE, FIELD_ALIASES, FORMS
-from qconfig.dialects.torchao.words import SAID_AS, in_torchaos_words
+from qconfig.dialects.torchao.words import SAID_AS, UNREAD, in_torchaos_words
 from qconfig.errors import MigrationError, QconfigError, json_pointer
 from qconfig.versioning import Config, registry
 
@@ -22,11 +22,18 @@ def to_envelope(config: Config) -> dict[str, Any]:
             Int8DynamicActivationIntxWeightConfig that builds the same.
 
     Raises:
-        MigrationError: torchao has no such config, or no words for what it says.
+        MigrationError: torchao has no such config, cannot read it again, or has no words for what
+            it says.
     """
     name = registry.entry_of(type(config)).name
     if name in SAID_AS:
         return to_envelope(SAID_AS[name](registry.convert(config)))
+    if name in UNREAD:
+        raise MigrationError(
+            "torchao 0.18 cannot read this config again: it finds no class of that name",
+            found=name,
+            hint="quantize the module itself, with torchao's function for it",
+        )
     forms = FORMS.get(name)
     if forms is None:
         raise MigrationError(
