@@ -48,7 +48,7 @@ from qconfig.errors import (
 )
 from qconfig.versioning import Config, Entry, Kind, info_of, registry
 from qconfig.versioning.class_check import check_class
-from qconfig.versioning.fields import FieldInfo
+from qconfig.versioning.fields import FieldInfo, is_left_out
 
 
 def make_converter() -> Converter:
@@ -249,7 +249,7 @@ def _unstructure_class(value: Any, entry: Entry) -> dict[str, Any]:
     head = entry.tags
     for field in attrs.fields(entry.cls):
         inner = getattr(value, field.name)
-        if info_of(field).added and inner == field.default:
+        if is_left_out(field, inner):
             continue
         if inner is not None and entry.kind is Kind.LAYOUT and info_of(field).tensor is not None:
             head[field.name] = {

@@ -12,6 +12,7 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import LayoutError
 from qconfig.tensors.small_types import as_comparable
 from qconfig.versioning import plain_fields, registry
+from qconfig.versioning.fields import is_left_out
 
 if TYPE_CHECKING:
     from qconfig.tensors.base import PackedTensor
@@ -22,6 +23,9 @@ def reduce_packed(tensor: "PackedTensor") -> tuple[Any, ...]:
     entry = registry.entry_of(tensor.layout_class)
     tensors = {k: _compact(t) for k, t in tensor.inner_tensors.items() if t is not None}
     attributes = {**tensor.inner_attributes, "dtype": tensor.shown_dtype}
+    for field in attrs.fields(tensor.layout_class):
+        if is_left_out(field, attributes.get(field.name)):
+            del attributes[field.name]
     is_parameter = bool(tensor.__dict__.get("_is_param"))
     stored = {k: as_comparable(t) for k, t in tensors.items()}
     state = (type(tensor), entry.version, stored, attributes, is_parameter)

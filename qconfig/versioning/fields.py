@@ -99,6 +99,11 @@ def info_of(field: "attrs.Attribute[Any]") -> FieldInfo:
     return field.metadata.get(_KEY) or FieldInfo(doc="")
 
 
+def is_left_out(field: "attrs.Attribute[Any]", value: Any) -> bool:
+    """Return whether documents and pickles leave a field out: one added, that has its default."""
+    return info_of(field).added and bool(value == field.default)
+
+
 def attribute(
     doc: str,
     *,

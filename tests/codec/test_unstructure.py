@@ -2,6 +2,7 @@
 
 import json
 
+import attrs
 import pytest
 from attrs import frozen
 
@@ -19,6 +20,8 @@ from qconfig.errors import (
     UnknownNameError,
 )
 from qconfig.layouts import Int8TensorLayout
+from qconfig.layouts.activation import Int8Arithmetic, Int8Product, QuantizeTensorToInt8Kwargs
+from qconfig.versioning import Kind
 from tests.codec.converter_samples import CONVERTER
 
 
@@ -141,3 +144,17 @@ def test_hints_are_given_to_the_first_problems_only():
     assert problems[0].hint == "did you mean 'config_0'?"
     assert sum(problem.hint is not None for problem in problems) == 20
     assert max(len(problem.expected) for problem in problems) < 200
+
+
+def test_added_fields_are_left_out_while_they_have_their_default():
+    """Readers of a version's first release take its documents as long as they understand them."""
+    kwargs = QuantizeTensorToInt8Kwargs(PerRow())
+    spec = TensorSpec(DType.INT8, (4, 8)), TensorSpec(DType.FLOAT32, (4, 1))
+    layout = Int8TensorLayout(*spec, (1, 8), "float32", act_quant_kwargs=kwargs)
+    document = unstructure(layout)
+    assert "arithmetic" not in document
+    assert structure_any(document, Kind.LAYOUT) == layout
+    older = attrs.evolve(layout, arithmetic=Int8Arithmetic(Int8Product.SCALE_TYPE))
+    document = unstructure(older)
+    assert document["arithmetic"]["product"] == "scale_type"
+    assert structure_any(document, Kind.LAYOUT) == older

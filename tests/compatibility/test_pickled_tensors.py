@@ -36,11 +36,7 @@ def test_dequantized_weights_are_the_writers(sample: Sample, record_property) ->
 
 @pytest.mark.parametrize("sample", KNOWN)
 def test_linear_outputs_are_the_writers(sample: Sample, record_property) -> None:
-    """The output is the writer's where integers make it, else within roundings of the products.
-
-    Activations are quantized as by the writer, if no change says otherwise. Then each product of
-    values is rounded a few times, and the sum is at most as far off as its terms together.
-    """
+    """The output is the writer's where integers make it, else within roundings of its products."""
     truth, inputs = load_file(sample.truth), load_file(sample.inputs)
     plain = biases(sample)
     for parameter, read in reads(sample).items():

@@ -1,5 +1,6 @@
 """Products of int8 activations in the arithmetic of older torchao releases."""
 
+from io import BytesIO
 from typing import Any
 
 import attrs
@@ -288,3 +289,15 @@ def test_an_arithmetic_needs_something_to_be_for():
         intx(AFFINE)
     with pytest.raises(FieldError, match="scales do not take this type"):
         Int8Arithmetic(VALUES, scale_dtype="float16")
+
+
+def test_pickles_say_an_arithmetic_only_where_there_is_one():
+    """Readers of the first release of the layout's version take those without."""
+    attributes = packed().__reduce_ex__(2)[1][3]
+    assert "arithmetic" not in attributes
+    weight = quantizing(AFFINE, torch.float32)
+    assert weight.__reduce_ex__(2)[1][3]["arithmetic"] == AFFINE
+    with BytesIO() as file:
+        torch.save(weight, file)
+        file.seek(0)
+        assert torch.load(file, weights_only=True).arithmetic == AFFINE
