@@ -58,7 +58,8 @@ def dequantize_whole(
         scale: floating point, (..., N, K/g).
         zero_point: floating point, shaped like `scale`.
         dtype: floating-point type of the result.
-        rounds_products: whether `q * scale` is rounded to `dtype`.
+        rounds_products: whether `q * scale` is rounded to `dtype`; torch.compile leaves out a
+            rounding between two operations that it fuses.
 
     Returns:
         (..., N, K).
