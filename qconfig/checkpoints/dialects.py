@@ -137,7 +137,7 @@ def file_dialect(path: Path) -> FileDialect | None:
     if path.is_dir():
         return None
     files = (d for d in dialects.all() if isinstance(d, FileDialect))
-    return next((d for d in files if path.suffix in d.suffixes), None)
+    return next((d for d in files if path.suffix.lower() in d.suffixes), None)
 
 
 def check_writer(dialect: AnyDialect | None, writer: Writer | None) -> None:

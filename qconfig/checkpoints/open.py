@@ -16,6 +16,7 @@ from qconfig.checkpoints.checkpoint import (
     Checkpoint,
 )
 from qconfig.checkpoints.dialects import (
+    AnyDialect,
     FileDialect,
     Found,
     SafetensorsDialect,
@@ -109,6 +110,7 @@ def open_checkpoint(
     if dialect is None:
         chosen = _recognised(headers, config)
         check_writer(chosen, writer)
+    raise_problems(_mixed(headers, chosen), file=directory)
     if isinstance(chosen, SafetensorsDialect):
         tensors = {n: t for header in headers.values() for n, t in reader(header).items()}
         checkpoint = chosen.assemble(Found(directory, headers, located, tensors, config), writer)
@@ -125,6 +127,37 @@ def _recognised(
         return None
     known = (d for d in dialects.all() if isinstance(d, SafetensorsDialect))
     return next((d for d in known if d.recognises(headers, config)), None)
+
+
+def _mixed(headers: dict[str, Header], chosen: AnyDialect | None) -> list[QconfigError]:
+    """Return a problem for each file that does not say what the rest is read as."""
+    ours = [header for header in headers.values() if METADATA_KEY in header.metadata]
+    if chosen is not None:
+        return [
+            CheckpointError(
+                f"the file has a qconfig record, and {chosen.name} is to be read",
+                file=header.path,
+                pointer=f"/__metadata__/{METADATA_KEY}",
+                expected="files of one form",
+                hint="leave out --from; a file that two libraries wrote to has to be written again",
+            )
+            for header in ours
+        ]
+    if not ours:
+        return []
+    known = [d for d in dialects.all() if isinstance(d, SafetensorsDialect)]
+    return [
+        CheckpointError(
+            f"the file says that it is of {dialect.name}, beside qconfig's record",
+            file=header.path,
+            found=f"a qconfig record in {ours[0].path.name}",
+            expected="files of one form",
+            hint="a file that two libraries wrote to has to be written again by one of them",
+        )
+        for header in headers.values()
+        for dialect in known
+        if dialect.recognises({header.path.name: header}, None)
+    ]
 
 
 def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | None, list[str]]:

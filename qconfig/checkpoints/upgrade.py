@@ -13,11 +13,11 @@ from qconfig.checkpoints.dialects import NATIVE
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.origin import Origin
 from qconfig.checkpoints.verify import verify_checkpoint
-from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.checkpoints.write import Progress, check_contents, write_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.layout_values import counted
 from qconfig.codec.tensor_values import nbytes
-from qconfig.errors import QconfigError, UsageError
+from qconfig.errors import CheckpointError, QconfigError, UsageError
 from qconfig.versioning import Entry, Layout, Step, registry
 
 
@@ -126,7 +126,7 @@ def upgrade_checkpoint(
     Args:
         source: a directory in Hugging Face shape, or one file.
         target: the directory to make; None only for a dry run.
-        dry_run: report only.
+        dry_run: report only; what cannot be written is an error all the same.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
@@ -151,7 +151,10 @@ def upgrade_checkpoint(
     shards = _shards(checkpoint, layouts)
     config_json = with_config(checkpoint.config_json, config)
     report = _report(checkpoint, layouts, shards, config_json)
-    if dry_run or not report.needed:
+    if not report.needed:
+        return report
+    if dry_run:
+        check_contents(shards, checkpoint.directory)
         return report
     if target is None:
         raise UsageError("no target", hint="name the directory to write")
@@ -165,8 +168,15 @@ def upgrade_checkpoint(
         progress=progress,
     )
     if verify or (verify is None and report.dialect != NATIVE):
-        return evolve(report, problems=verify_checkpoint(target).problems)
+        return evolve(report, problems=_problems(target))
     return report
+
+
+def _problems(target: Path | str) -> tuple[QconfigError, ...]:
+    try:
+        return verify_checkpoint(target).problems
+    except QconfigError as error:
+        return tuple(error.problems)
 
 
 def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:
@@ -210,7 +220,10 @@ def _report(
                 origin,
             )
         )
-    values = [t for contents in shards.values() for t in contents.tensors().values()]
+    try:
+        values = [t for contents in shards.values() for t in contents.tensors().values()]
+    except CheckpointError as error:
+        raise error.at(file=checkpoint.directory) from None
     return UpgradeReport(
         tuple(tensors),
         checkpoint.quantization_config,

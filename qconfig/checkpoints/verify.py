@@ -5,17 +5,13 @@ from typing import Any
 
 from attrs import frozen
 
-from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
 from qconfig.checkpoints.config_json import is_foreign, stored_config
+from qconfig.checkpoints.contradictions import contradictions
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.codec.layout_values import loaded
-from qconfig.engine.chosen import chosen_config
-from qconfig.engine.plan import make_plan
-from qconfig.engine.plan_document import Action
-from qconfig.engine.targets import inferred_class, named_targets
-from qconfig.errors import CheckpointError, QconfigError
-from qconfig.versioning import Config, Layout, plain_fields, registry
+from qconfig.errors import QconfigError
+from qconfig.versioning import Layout, registry
 
 
 @frozen
@@ -102,52 +98,6 @@ def _against_config(checkpoint: Checkpoint) -> list[QconfigError]:
     file = checkpoint.directory / CONFIG_FILE
     try:
         config = stored_config(checkpoint)
-        return [] if config is None else _contradictions(checkpoint, config, file)
+        return [] if config is None else contradictions(checkpoint, config, file)
     except QconfigError as error:
         return [p.at(file=file) for p in error.problems]
-
-
-def _contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[QconfigError]:
-    current: dict[str, Any] = {f: registry.convert(x) for f, x in checkpoint.layouts.items()}
-    plain = named_targets((n, t.shape, t.dtype) for n, t in checkpoint.plain.items())
-    quantized = [
-        Target(fqn, tuple(x.shape), x.dtype, inferred_class(fqn, len(x.shape)))
-        for fqn, x in current.items()
-    ]
-    plan = make_plan([*plain, *quantized], config, allow_unmatched=True)
-    problems: list[QconfigError] = []
-    for entry in plan.entries:
-        found = current.get(entry.fqn)
-        expected = None
-        if entry.action is Action.QUANTIZE:
-            chosen = chosen_config(plan, entry)
-            target = Target(entry.fqn, entry.shape, entry.dtype)
-            expected = builder_of(chosen).layout(chosen, target)
-        if difference := _difference(found, expected):
-            problems.append(
-                CheckpointError(
-                    "the stored config says otherwise",
-                    file=file,
-                    fqn=entry.fqn,
-                    found=difference[0],
-                    expected=difference[1],
-                )
-            )
-    return problems
-
-
-def _difference(found: Any, expected: Any) -> tuple[str, str] | None:
-    """Return what a stored layout is and what the config makes of it, where they differ."""
-    if type(found) is not type(expected):
-        return _described(found), _described(expected)
-    if found is None:
-        return None
-    for field in plain_fields(type(found)):
-        pair = getattr(found, field.name), getattr(expected, field.name)
-        if pair[0] != pair[1]:
-            return f"{field.name} {pair[0]}", f"{field.name} {pair[1]}"
-    return None
-
-
-def _described(layout: Any) -> str:
-    return "a plain tensor" if layout is None else type(layout).__name__

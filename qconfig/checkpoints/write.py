@@ -8,14 +8,14 @@ from typing import Any
 from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.contents import ShardContents, total_bytes
-from qconfig.checkpoints.parts import surplus
+from qconfig.checkpoints.parts import surplus, wrong_ties
 from qconfig.codec import strict_json
 from qconfig.codec.index_file import index_document
 from qconfig.codec.new_directory import copy_file, new_directory, write_file
 from qconfig.codec.regular_files import check_unchanged
-from qconfig.codec.safetensors_writer import write_safetensors
+from qconfig.codec.safetensors_writer import check_safetensors, write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import QconfigError, raise_problems
+from qconfig.errors import CheckpointError, QconfigError, raise_problems
 
 Progress = Callable[[str, int, int], None]
 """Called with the name and the bytes of a tensor that is stored now, and the bytes of all."""
@@ -49,10 +49,7 @@ def write_checkpoint(
     directory = origin.directory if origin and origin.is_directory else None
     carried = other_files(origin, follow_symlinks=follow_symlinks) if origin else []
     shards = _filled(shards)
-    stored = {name: contents.tensors() for name, contents in shards.items()}
-    layouts = {f: x for contents in shards.values() for f, x in contents.layouts.items()}
-    plain = [name for contents in shards.values() for name in contents.plain]
-    raise_problems(surplus(plain, layouts), file=target)
+    stored = _stored(shards, Path(target))
     size = total_bytes(shards)
     with new_directory(target, source=directory) as work:
         home = Path(directory or target)
@@ -68,6 +65,39 @@ def write_checkpoint(
             write_file(work / INDEX_FILE, strict_json.dumps(document).encode())
         write_file(work / CONFIG_FILE, strict_json.dumps(dict(config_json)).encode())
     return size
+
+
+def check_contents(shards: Mapping[str, ShardContents], directory: Path) -> None:
+    """Check everything that would keep `write_checkpoint` from writing these contents.
+
+    Args:
+        shards: contents by file name.
+        directory: what errors name.
+
+    Raises:
+        CheckpointError, ContainerError: names that contradict each other or that a reader would
+            refuse, and dtypes that safetensors does not have.
+    """
+    shards = _filled(shards)
+    for name, tensors in _stored(shards, directory).items():
+        check_safetensors(directory / name, tensors, shards[name].header_metadata())
+
+
+def _stored(
+    shards: Mapping[str, ShardContents], directory: Path
+) -> dict[str, dict[str, LazyTensor]]:
+    """Return the tensors of each file by the names under which they are stored, checked."""
+    try:
+        stored = {name: contents.tensors() for name, contents in shards.items()}
+    except CheckpointError as error:
+        raise error.at(file=directory) from None
+    layouts = {f: x for contents in shards.values() for f, x in contents.layouts.items()}
+    plain = [name for contents in shards.values() for name in contents.plain]
+    ties = {a: n for contents in shards.values() for a, n in contents.ties.items()}
+    names = {name for tensors in stored.values() for name in tensors}
+    problems = [*surplus(plain, layouts), *wrong_ties(ties, set(plain), layouts, names)]
+    raise_problems(problems, file=directory)
+    return stored
 
 
 def _index(

@@ -9,6 +9,7 @@ from qconfig.cli.convert_config import convert_config_file
 from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, counted, human_bytes
 from qconfig.cli.progress import progress, threads
+from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade import command as upgrade
 from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, writer
 from qconfig.errors import UsageError
@@ -69,9 +70,8 @@ def command(
             source=source, target=target, out=None, verify=None, **shared, **options
         )
         return code
-    if report is not None and report.exists():
-        raise UsageError("the report exists", file=report, hint="choose another name")
-    if not is_checkpoint(source):
+    check_report(report, source, None if dry_run else target)
+    if not is_checkpoint(source, dialect):
         return convert_config_file(source, target, report, output, dry_run=dry_run)
     if target is None and not dry_run:
         raise UsageError(

@@ -24,9 +24,9 @@ def convert_config_file(
     from qconfig.codec.documents import load_document, replace_text
     from qconfig.dialects.torchao import is_envelope, to_envelope
 
+    data = load_document(source)
     if target is not None:
         check_target(target)
-    data = load_document(source)
     try:
         document = to_envelope(config_from_dict(data))
     except QconfigError as error:

@@ -9,6 +9,7 @@ from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, human_bytes, shape_text
 from qconfig.cli.tables import Column, markdown
 from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb
+from qconfig.codec.documents import FORMATS
 from qconfig.errors import UsageError, printable
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ def command(
     if as_markdown and output.as_json:
         raise UsageError("--markdown and --json exclude each other", hint="choose one")
     from qconfig.checkpoints.inspect import inspect_checkpoint
-    from qconfig.codec.documents import FORMATS
 
     if path.suffix.lower() in FORMATS and path.is_file():
         raise UsageError(
@@ -59,8 +59,13 @@ def command(
             expected="a directory or a safetensors file",
             hint="qconfig validate checks a config",
         )
-    if not is_checkpoint(path) and path.is_file():
-        raise UsageError("not a checkpoint", file=path, expected="a file named *.safetensors")
+    if not is_checkpoint(path, dialect) and path.is_file():
+        raise UsageError(
+            "not a checkpoint",
+            file=path,
+            expected="a file named *.safetensors, or *.pt, *.pth, *.bin or *.ckpt",
+            hint="say --from torchao-pickle for a file of torch.save under another name",
+        )
     inspection = inspect_checkpoint(path, follow_symlinks=follow_symlinks, dialect=dialect)
     if output.as_json:
         result = inspection.to_dict()

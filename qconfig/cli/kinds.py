@@ -7,13 +7,22 @@ from typing import Any
 from attrs import frozen
 
 from qconfig.checkpoints.dialects import file_dialect
+from qconfig.codec.documents import FORMATS
 from qconfig.errors import UnknownNameError, json_pointer
 from qconfig.versioning import Entry, Kind, registry
 
 
-def is_checkpoint(path: Path) -> bool:
-    """Return whether a path is taken for a checkpoint: a directory, or a file of tensors."""
-    return path.is_dir() or path.suffix == ".safetensors" or file_dialect(path) is not None
+def is_checkpoint(path: Path, dialect: str | None = None) -> bool:
+    """Return whether a path is taken for a checkpoint: a directory, or a file of tensors.
+
+    Args:
+        path: as it was given.
+        dialect: in whose form it is, where the user says so. Then every file but a document is
+            taken for one.
+    """
+    if path.is_dir() or path.suffix == ".safetensors" or file_dialect(path) is not None:
+        return True
+    return dialect is not None and path.suffix.lower() not in FORMATS
 
 
 @frozen

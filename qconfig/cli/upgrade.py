@@ -8,6 +8,7 @@ import click
 from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress, threads
+from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade_config import upgrade_config_file
 from qconfig.cli.upgrade_report import show_chains
 from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, writer
@@ -60,9 +61,8 @@ def command(
     if target is not None and out is not None:
         raise UsageError("two targets", found=f"{target} and {out}", hint="leave one out")
     target = target or out
-    if report is not None and report.exists():
-        raise UsageError("the report exists", file=report, hint="choose another name")
-    if not is_checkpoint(source):
+    check_report(report, source, None if dry_run else target)
+    if not is_checkpoint(source, dialect):
         return upgrade_config_file(source, target, report, output, dry_run=dry_run, writer=writer)
     if target is None and not dry_run:
         raise UsageError(

@@ -39,9 +39,9 @@ def upgrade_config_file(
     from qconfig.api import dump_config
     from qconfig.codec.documents import load_document
 
+    data = load_document(source)
     if target is not None:
         check_target(target)
-    data = load_document(source)
     try:
         config, notes = _read(data, writer)
     except QconfigError as error:

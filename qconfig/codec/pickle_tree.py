@@ -70,7 +70,7 @@ def check_tree(root: Any, instructions: int, limits: Limits) -> None:
         if type(value) not in _PARTS:
             raise ContainerError(
                 "the pickle has a class, a function or a storage where a value belongs",
-                found=getattr(value, "path", None) or value,
+                found=getattr(value, "path", None) or type(value).__name__,
                 expected="tensors and plain data",
             )
         open_ids.add(key)

@@ -52,6 +52,10 @@ class PickledTensor:
     is_parameter: bool = False
     attributes: Mapping[str, Any] = field(factory=dict)
 
+    def __repr__(self) -> str:
+        """Return what an error may say of it."""
+        return repr(self.value)
+
 
 @frozen
 class PickledSubclass:
@@ -73,6 +77,10 @@ class PickledSubclass:
     state: dict[str, Any]
     is_parameter: bool = False
 
+    def __repr__(self) -> str:
+        """Return what an error may say of it: its state can be large."""
+        return f"a {self.path} of {self.dtype} {self.shape}"
+
 
 @frozen
 class PickledObject:
@@ -88,6 +96,10 @@ class PickledObject:
     args: tuple[Any, ...] = ()
     state: Any = None
 
+    def __repr__(self) -> str:
+        """Return what an error may say of it: its state can be large."""
+        return f"a {self.path}"
+
 
 @frozen
 class PickledEnum:
@@ -102,6 +114,11 @@ class PickledEnum:
     path: str
     value: Any = None
     member: str | None = None
+
+    def __repr__(self) -> str:
+        """Return what an error may say of it."""
+        by_value = f"{self.path}({self.value!r})"
+        return by_value if self.member is None else f"{self.path}.{self.member}"
 
 
 @frozen
@@ -119,6 +136,10 @@ class PickledFunction:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(factory=dict)
     bound_to: PickledObject | None = None
+
+    def __repr__(self) -> str:
+        """Return what an error may say of it."""
+        return self.path
 
 
 PickledValue = PickledTensor | PickledSubclass | PickledObject | PickledEnum | PickledFunction

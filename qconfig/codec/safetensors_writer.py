@@ -83,13 +83,7 @@ def write_safetensors(
         StorageError: the file exists already or cannot be written, or a source cannot be read.
     """
     path = Path(path)
-    try:
-        items = [(name, tensor, _length(name, tensor)) for name, tensor in tensors.items()]
-        items.sort(key=_place)
-        header, size = _header(path, items, metadata, limits)
-    except ContainerError as error:
-        error.at(file=path)
-        raise
+    items, header, size = _planned(path, tensors, metadata, limits)
     with _new_file(path, size) as target:
         with _writing(path, size):
             _reserve(target, size)
@@ -103,6 +97,40 @@ def write_safetensors(
                     progress(name, length)
         with _writing(path, size):
             os.fsync(target)
+
+
+def check_safetensors(
+    path: Path | str,
+    tensors: Mapping[str, LazyTensor],
+    metadata: Mapping[str, str],
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> None:
+    """Check everything that `write_safetensors` does before it makes the file.
+
+    Args:
+        path: what errors name.
+        tensors: as there.
+        metadata: as there.
+        limits: bounds on the header.
+
+    Raises:
+        ContainerError: as there.
+    """
+    _planned(Path(path), tensors, metadata, limits)
+
+
+def _planned(
+    path: Path, tensors: Mapping[str, LazyTensor], metadata: Mapping[str, str], limits: Limits
+) -> tuple[list[_Item], bytes, int]:
+    """Return the tensors in the order of the file, its header, and its bytes."""
+    try:
+        items = [(name, tensor, _length(name, tensor)) for name, tensor in tensors.items()]
+        items.sort(key=_place)
+        return items, *_header(path, items, metadata, limits)
+    except ContainerError as error:
+        error.at(file=path)
+        raise
 
 
 def _place(item: _Item) -> tuple[bool, int, str]:

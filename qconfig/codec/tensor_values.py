@@ -86,6 +86,10 @@ class LazyTensor:
     load: "Callable[[], torch.Tensor]"
     source: ByteRange | None = None
 
+    def __repr__(self) -> str:
+        """Return what an error may say of it."""
+        return f"a tensor of {self.dtype} {self.shape}"
+
     @classmethod
     def of(cls, tensor: "torch.Tensor") -> "LazyTensor":
         """Wrap a tensor that is already in memory."""

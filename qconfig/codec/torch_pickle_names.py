@@ -72,6 +72,7 @@ LAYOUTS = frozenset(
 )
 
 UNREAD = {
+    "_codecs.encode": "bytes are not read, nor are numpy's values, which hold some",
     "torch._utils._rebuild_sparse_tensor": "sparse tensors are not read",
     "torch._utils._rebuild_sparse_csr_tensor": "sparse tensors are not read",
     "torch._utils._rebuild_nested_tensor": "nested tensors are not read",

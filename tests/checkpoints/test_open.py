@@ -328,10 +328,10 @@ def test_one_file_is_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind_is_no_checkpoint(tmp_path: Path) -> None:
-    """A pickle or a config in place of a checkpoint is named, and so is what would be one."""
-    (tmp_path / "model.pt").write_bytes(b"PK")
+    """Another file in place of a checkpoint is named, and so is what would be one."""
+    (tmp_path / "model.pkl").write_bytes(b"PK")
     with pytest.raises(ContainerError, match="not a checkpoint") as caught:
-        open_checkpoint(tmp_path / "model.pt")
+        open_checkpoint(tmp_path / "model.pkl")
     assert caught.value.expected == "a directory, or a file named *.safetensors"
 
 

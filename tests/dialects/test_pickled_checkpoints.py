@@ -146,7 +146,7 @@ def test_a_file_without_quantized_tensors_says_so(tmp_path: Path) -> None:
     [
         ([torch.ones(2)], "not a state_dict", None),
         ({"step": 3, "a": torch.ones(2)}, "an entry of the file is no tensor", None),
-        ({1: torch.ones(2)}, "an entry of the file is no tensor", None),
+        ({1: torch.ones(2)}, "the name of an entry of the file is no text", None),
         (
             {"state_dict": {"a": torch.ones(2)}},
             "an entry of the file is no tensor",

@@ -9,6 +9,7 @@ from qconfig.checkpoints.writer import Writer
 from qconfig.codec.safetensors_header import Header
 from qconfig.dialects.torchao.interpreted import interpreted
 from qconfig.dialects.torchao.model_config import is_torchaos, model_config
+from qconfig.dialects.torchao.output_embeddings import with_plain_heads
 from qconfig.dialects.torchao.safetensors_read import is_torchao, read_flattened
 
 
@@ -36,6 +37,7 @@ class TorchaoSafetensors:
         result = interpreted(
             flattened.plain, flattened.stored, flattened.shard_of, writer, found.directory
         )
+        config, notes = with_plain_heads(config, notes, found.config_json, result.plain)
         return Checkpoint(
             found.directory,
             found.headers,

@@ -27,12 +27,14 @@ class Interpreted:
     Args:
         plain: tensors that are not quantized.
         shard_of: the shard of the new checkpoint for each name.
+        ties: further names of tensors, plain or quantized.
         layouts: quantized tensors, in the version that was stored.
         origins: what they were.
     """
 
     plain: dict[str, LazyTensor]
     shard_of: dict[str, str]
+    ties: dict[str, str] = field(factory=dict)
     layouts: dict[str, Layout] = field(factory=dict)
     origins: dict[str, Origin] = field(factory=dict)
 
@@ -47,6 +49,8 @@ def interpreted(
     shard_of: Mapping[str, str],
     writer: Writer | None,
     file: Path,
+    *,
+    ties: Mapping[str, str] | None = None,
 ) -> Interpreted:
     """Read every quantized tensor of a checkpoint.
 
@@ -56,11 +60,12 @@ def interpreted(
         shard_of: the shard of the new checkpoint for each name of both.
         writer: the release that wrote them, where the user said it.
         file: the checkpoint, for errors.
+        ties: further names of both.
 
     Raises:
         QconfigError: tensors that cannot be read, all of them at once.
     """
-    result = Interpreted(dict(plain), dict(shard_of))
+    result = Interpreted(dict(plain), dict(shard_of), dict(ties or {}))
     problems: list[QconfigError] = []
     for fqn, value in stored.items():
         try:
@@ -72,11 +77,44 @@ def interpreted(
             continue
         result.layouts[fqn], result.origins[fqn] = read.layout, read.origin
     raise_problems(problems, file=file)
-    for swapped in swapped_modules(result.plain):
-        for name in swapped.names:
-            del result.plain[name]
-        shard = result.shard_of[swapped.names[0]]
-        result.shard_of[swapped.fqn] = shard
+    _take_swapped(result)
+    return result
+
+
+def _take_swapped(result: Interpreted) -> None:
+    """Put layouts in place of the plain tensors of swapped modules, tied ones among them."""
+    ties = result.ties
+    aliases = {a: result.plain[name] for a, name in ties.items() if name in result.plain}
+    everything = result.plain | aliases
+    modules = swapped_modules(everything)
+    firsts: dict[tuple[str, ...], str] = {}
+    tied: dict[str, str] = {}
+    for swapped in modules:
+        stored = tuple(ties.get(name, name) for name in swapped.names)
+        first = firsts.setdefault(stored, swapped.fqn)
+        if first != swapped.fqn:
+            tied[swapped.fqn] = first
+            continue
+        result.shard_of[swapped.fqn] = result.shard_of[stored[0]]
         result.layouts[swapped.fqn] = swapped.read.layout
         result.origins[swapped.fqn] = swapped.read.origin
-    return result
+    for name in {name for swapped in modules for name in swapped.names}:
+        result.plain.pop(name, None)
+        ties.pop(name, None)
+    _name_heirs(result, everything)
+    ties |= tied
+
+
+def _name_heirs(result: Interpreted, everything: Mapping[str, LazyTensor]) -> None:
+    """Store a plain tensor under a further name where its first one went into a module."""
+    heirs: dict[str, str] = {}
+    for alias, name in tuple(result.ties.items()):
+        if name in result.plain or alias not in everything:
+            continue
+        heir = heirs.setdefault(name, alias)
+        if heir == alias:
+            result.plain[alias] = everything[alias]
+            result.shard_of[alias] = result.shard_of[name]
+            del result.ties[alias]
+        else:
+            result.ties[alias] = heir

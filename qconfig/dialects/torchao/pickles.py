@@ -1,7 +1,8 @@
 """torchao's pickles: `.pt` and `.bin` files, opened only when somebody asks for it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,17 @@ from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.open import read_config_json
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.index_file import SUFFIX, read_index, shard_path
-from qconfig.codec.pickled_values import PickledSubclass, PickledTensor
+from qconfig.codec.pickled_values import (
+    PickledEnum,
+    PickledFunction,
+    PickledObject,
+    PickledSubclass,
+    PickledTensor,
+)
 from qconfig.codec.torch_files import TorchFile, read_torch_file
 from qconfig.dialects.torchao.interpreted import interpreted
 from qconfig.dialects.torchao.model_config import model_config
+from qconfig.dialects.torchao.output_embeddings import with_plain_heads
 from qconfig.dialects.torchao.stored import stored_from_pickle
 from qconfig.dialects.torchao.tensors.names import NAMES
 from qconfig.errors import (
@@ -26,6 +34,7 @@ from qconfig.errors import (
 INDEX_FILE = "pytorch_model.bin.index.json"
 SINGLE_PICKLE = "pytorch_model.bin"
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+_MOST_ATTRIBUTES = 8
 _A_STATE_DICT = "a state_dict: a dict from names to tensors"
 
 
@@ -57,17 +66,20 @@ class TorchaoPickles:
         for name, torch_file in opened.items():
             merged.add(torch_file, _shard_name(name) if len(files) > 1 else SINGLE_FILE)
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
-        result = interpreted(merged.plain, merged.stored, merged.shard_of, writer, path)
+        result = interpreted(
+            merged.plain, merged.stored, merged.shard_of, writer, path, ties=merged.ties
+        )
+        config, notes = with_plain_heads(config, notes, config_json, result.plain)
         return Checkpoint(
             path if path.is_dir() else path.parent,
             opened,
             result.plain,
             result.layouts,
             result.shard_of,
-            merged.ties,
+            result.ties,
             config_json,
             {shard: {} for shard in dict.fromkeys(merged.shard_of.values())} or {SINGLE_FILE: {}},
-            (*notes, *result.notes()),
+            (*notes, *merged.notes, *result.notes()),
             is_directory=path.is_dir(),
             dialect=self.name,
             origins=result.origins,
@@ -85,19 +97,28 @@ class _Merged:
         self.shard_of: dict[str, str] = {}
         self.ties: dict[str, str] = {}
         self.problems: list[QconfigError] = []
+        self.notes: list[str] = []
 
     def add(self, file: TorchFile, shard: str) -> None:
         """Add the state_dict of one file."""
         if not isinstance(file.root, Mapping):
-            found = type(file.root).__name__
             error = CheckpointError(
-                "not a state_dict", file=file.path, found=found, expected=_A_STATE_DICT
+                "not a state_dict", file=file.path, found=file.root, expected=_A_STATE_DICT
             )
             self.problems.append(error)
             return
         owners: dict[Any, str] = {}
         for name, value in file.root.items():
-            if not isinstance(name, str) or not isinstance(value, PickledTensor | PickledSubclass):
+            if not isinstance(name, str):
+                self.problems.append(
+                    CheckpointError(
+                        "the name of an entry of the file is no text",
+                        file=file.path,
+                        found=name,
+                        expected=_A_STATE_DICT,
+                    )
+                )
+            elif not isinstance(value, PickledTensor | PickledSubclass):
                 self.problems.append(_no_tensor(file, name, value))
             elif name in self.shard_of or name in self.ties:
                 self.problems.append(
@@ -112,6 +133,9 @@ class _Merged:
     def _put(self, file: TorchFile, name: str, value: PickledTensor | PickledSubclass) -> None:
         if isinstance(value, PickledTensor):
             self.plain[name] = value.value
+            if value.attributes:
+                said = ", ".join(islice(value.attributes, _MOST_ATTRIBUTES))
+                self.notes.append(f"{name} has Python attributes, which are not carried: {said}")
             return
         try:
             self.stored[name] = stored_from_pickle(value)
@@ -119,14 +143,14 @@ class _Merged:
             self.problems += [p.at(file=file.path, fqn=name) for p in error.problems]
 
 
-def _no_tensor(file: TorchFile, name: object, value: object) -> CheckpointError:
+def _no_tensor(file: TorchFile, name: str, value: object) -> CheckpointError:
     is_nested = isinstance(value, Mapping) and any(
         isinstance(v, PickledTensor | PickledSubclass) for v in value.values()
     )
     return CheckpointError(
         "an entry of the file is no tensor",
         file=file.path,
-        fqn=name if isinstance(name, str) else repr(name),
+        fqn=name,
         found=f"a dict of {len(value)} entries" if isinstance(value, Mapping) else value,
         expected=_A_STATE_DICT,
         hint="save the state_dict in it to a file of its own" if is_nested else None,
@@ -138,14 +162,22 @@ def _memory(value: Any) -> Any:
     if isinstance(value, PickledTensor):
         lazy = value.value
         return (value.storage, value.offset, value.strides, lazy.shape, lazy.dtype)
-    if isinstance(value, PickledSubclass):
-        return (value.path, tuple(_memories(value.state)))
-    return repr(value)
+    if isinstance(value, Mapping):
+        return tuple((repr(key), _memory(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_memory, value))
+    parts = _PARTS.get(type(value))
+    if parts is None:
+        return (type(value).__name__, repr(value))
+    return (type(value).__name__, *(_memory(getattr(value, part)) for part in parts))
 
 
-def _memories(state: Mapping[str, Any]) -> Iterator[Any]:
-    for name, value in state.items():
-        yield name, _memory(value)
+_PARTS: Mapping[type, tuple[str, ...]] = {
+    PickledEnum: ("path", "value", "member"),
+    PickledFunction: ("path", "args", "kwargs", "bound_to"),
+    PickledObject: ("path", "args", "state"),
+    PickledSubclass: ("path", "dtype", "shape", "strides", "state"),
+}
 
 
 def _files(path: Path, *, follow_symlinks: bool) -> tuple[dict[str, Path], frozenset[str]]:

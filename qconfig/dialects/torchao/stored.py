@@ -19,11 +19,16 @@ from qconfig.codec.pickled_values import (
 )
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.tensors.enums import member_name
+from qconfig.dialects.torchao.tensors.refused_names import REFUSED_TENSORS
 from qconfig.errors import ContainerError
 
 _POSITIONAL: Mapping[str, tuple[str, ...]] = {
     "Float8MMConfig": ("emulate", "use_fast_accum", "pad_inner_dim"),
 }
+_RENAMED: Mapping[str, str] = {
+    "torchao.float8.float8_tensor.Float8Tensor": "Float8TrainingTensor",
+}
+"""Classes whose names came to mean others, by path: their later names."""
 
 
 @frozen
@@ -38,6 +43,10 @@ class StoredEnum:
     name: str
     member: str
 
+    def __repr__(self) -> str:
+        """Return what an error may say of it."""
+        return f"{self.name}.{self.member}"
+
 
 @frozen
 class StoredObject:
@@ -50,6 +59,10 @@ class StoredObject:
 
     name: str
     fields: Mapping[str, Any] = field(factory=dict)
+
+    def __repr__(self) -> str:
+        """Return what an error may say of it: its fields can be large."""
+        return f"{self.name}(…)"
 
 
 @frozen
@@ -66,6 +79,10 @@ class StoredFunction:
     kwargs: Mapping[str, Any] = field(factory=dict)
     bound_to: StoredObject | None = None
 
+    def __repr__(self) -> str:
+        """Return what an error may say of it."""
+        return self.name
+
 
 @frozen
 class Stored:
@@ -77,6 +94,8 @@ class Stored:
         dtype: element type that the tensor shows; None where the file does not say.
         shape: shape that it shows; None where the file does not say.
         fields: LazyTensor, Stored, DType, StoredEnum, StoredObject, StoredFunction, plain values.
+        turned: fields that are tensors whose elements lie in memory as those of the tensor with its
+            last two dimensions exchanged; files of safetensors have none.
     """
 
     name: str
@@ -84,6 +103,11 @@ class Stored:
     dtype: DType | None
     shape: tuple[int, ...] | None
     fields: Mapping[str, Any] = field(factory=dict)
+    turned: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        """Return what an error may say of it: its fields can be large."""
+        return f"{self.name}(…)"
 
 
 def stored_from_pickle(value: PickledSubclass) -> Stored:
@@ -93,8 +117,26 @@ def stored_from_pickle(value: PickledSubclass) -> Stored:
         ContainerError: a value of an enum that it never had, a tensor whose elements do not lie in
             rows, or arguments where the class has none.
     """
-    name = _last(value.path)
-    return Stored(name, value.path, value.dtype, value.shape, _fields(value.state, name))
+    name = _RENAMED.get(value.path, _last(value.path))
+    if value.path in REFUSED_TENSORS:
+        return Stored(name, value.path, value.dtype, value.shape)
+    turned = frozenset(key for key, item in value.state.items() if _is_turned(item))
+    fields = _fields(value.state, name)
+    return Stored(name, value.path, value.dtype, value.shape, fields, turned)
+
+
+def _is_turned(value: Any) -> bool:
+    """Return whether a tensor has columns without gaps and no rows without gaps, as after t()."""
+    if not isinstance(value, PickledTensor) or len(value.value.shape) < 2:
+        return False
+    *leading, rows, columns = value.value.shape
+    *outer, down, across = value.strides
+    step = rows * columns
+    for extent, stride in zip(reversed(leading), reversed(outer), strict=True):
+        if extent != 1 and stride != step:
+            return False
+        step *= extent
+    return rows > 1 and columns > 1 and (down, across) == (1, rows)
 
 
 def _fields(state: Mapping[str, Any], owner: str) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import StoredObject
+from qconfig.dialects.torchao.tensors.enums import ENUMS
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, wrong
 from qconfig.errors import MigrationError
 from qconfig.versioning import Layout
@@ -31,7 +32,12 @@ class Shell:
     block_size: tuple[int, ...]
     quant_min: Any
     quant_max: Any
-    domain: str
+    domain: str = field()
+
+    @domain.validator
+    def _check_domain(self, _: Any, value: str) -> None:
+        if value not in ENUMS["ZeroPointDomain"].values():
+            raise wrong("zero_point_domain", value, "INT, FLOAT or NONE")
 
     @property
     def bounds(self) -> tuple[int | None, int | None]:
