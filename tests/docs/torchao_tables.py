@@ -32,18 +32,14 @@ _LATER = "and later"
 def classes() -> Iterator[str]:
     """Yield the table of the classes that are read."""
     yield from ("| class | torchao | read as | becomes |", "|---|---|---|---|")
-    for name in READERS:
-        if name not in AROUND:
-            forms = [form[0] for key, form in FORMS.items() if key.partition(" ")[0] == name]
-            yield _row(name, forms)
+    names = [name for name in READERS if name not in AROUND]
+    yield from _rows(names, {key: form[0] for key, form in FORMS.items()})
 
 
 def arrangements() -> Iterator[str]:
     """Yield the table of the arrangements inside AffineQuantizedTensor that are read."""
     yield from ("| arrangement | torchao | read as | becomes |", "|---|---|---|---|")
-    for name in IMPLEMENTATIONS:
-        forms = [form[0] for key, form in ARRANGEMENTS.items() if key.partition(" ")[0] == name]
-        yield _row(name, forms)
+    yield from _rows([*IMPLEMENTATIONS], {key: form[0] for key, form in ARRANGEMENTS.items()})
 
 
 def refusals() -> Iterator[str]:
@@ -86,14 +82,26 @@ def span(releases: list[str]) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _row(name: str, forms: list[Stored]) -> str:
+def _rows(names: list[str], forms: Mapping[str, Stored]) -> Iterator[str]:
+    """Yield a row for each class, or for several that have all but the name in common."""
+    rows: dict[str, list[str]] = {}
+    for name in names:
+        own = [form for key, form in forms.items() if key.partition(" ")[0] == name]
+        if not own:
+            raise LookupError(f"{name} has no form in tests/dialects")
+        rows.setdefault(_cells(name, own), []).append(f"`{name}`")
+    for cells, together in rows.items():
+        yield f"| {', '.join(together)} | {cells} |"
+
+
+def _cells(name: str, forms: list[Stored]) -> str:
     paths = [path for path in NAMES if path.rpartition(".")[2] == name]
     releases = span([text for path in paths if (text := releases_of(path)) is not None])
     entries = dict.fromkeys(map(_entry, forms))
-    names = {entry.name: [e.version for e in entries if e.name == entry.name] for entry in entries}
-    read = [f"`{key}` {_versions(versions)}" for key, versions in names.items()]
+    versions = {e.name: [o.version for o in entries if o.name == e.name] for e in entries}
+    read = [f"`{key}` {_versions(numbers)}" for key, numbers in versions.items()]
     becomes = [f"`{tensor_class_of(registry.current(e).cls).__name__}`" for e in entries]
-    return f"| `{name}` | {releases} | {', '.join(read)} | {', '.join(dict.fromkeys(becomes))} |"
+    return f"{releases} | {', '.join(read)} | {', '.join(dict.fromkeys(becomes))}"
 
 
 def _entry(stored: Stored) -> Entry:
