@@ -11,6 +11,7 @@ from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.affine import IMPLEMENTATIONS
 from qconfig.dialects.torchao.tensors.names import NAMES, releases_of
 from qconfig.dialects.torchao.tensors.refusals import REFUSED
+from qconfig.dialects.torchao.tensors.refused_names import REFUSED_TENSORS
 from qconfig.dialects.torchao.tensors.table import READERS, read_tensor
 from qconfig.tensors.classes import tensor_class_of
 from qconfig.versioning import Entry, registry
@@ -22,17 +23,19 @@ PAGE = ROOT / "docs" / "old-torchao-checkpoints.md"
 AROUND = (
     "AffineQuantizedTensor",
     "LinearActivationQuantizedTensor",
+    "StretchedAffineQuantizedTensor",
     "WeightTensorWithLinearActivationQuantizationMetadata",
     "WeightTensorWithLinearActivationScaleMetadata",
 )
 """Classes that say something of a weight that lies in them; the page tells of them in words."""
+_CHOSEN = re.compile(r"AQ\w+LinearWeight\d?")  # by autoquant; the page tells of them in words
 _LATER = "and later"
 
 
 def classes() -> Iterator[str]:
     """Yield the table of the classes that are read."""
     yield from ("| class | torchao | read as | becomes |", "|---|---|---|---|")
-    names = [name for name in READERS if name not in AROUND]
+    names = [name for name in READERS if name not in AROUND and not _CHOSEN.fullmatch(name)]
     yield from _rows(names, {key: form[0] for key, form in FORMS.items()})
 
 
@@ -95,7 +98,8 @@ def _rows(names: list[str], forms: Mapping[str, Stored]) -> Iterator[str]:
 
 
 def _cells(name: str, forms: list[Stored]) -> str:
-    paths = [path for path in NAMES if path.rpartition(".")[2] == name]
+    named = [path for path in NAMES if path.rpartition(".")[2] == name]
+    paths = [path for path in named if path not in REFUSED_TENSORS]  # others of that name
     releases = span([text for path in paths if (text := releases_of(path)) is not None])
     entries = dict.fromkeys(map(_entry, forms))
     versions = {e.name: [o.version for o in entries if o.name == e.name] for e in entries}
