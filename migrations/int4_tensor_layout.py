@@ -39,6 +39,11 @@ class Int4TensorLayoutV1(Layout):
     )
     dtype: DType = attribute("Element type that the tensor shows.", converter=DType.parse)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(N, K), or (B, N, K)."""
+        return _shape_of(self)
+
     def check_relations(self) -> None:
         """Check that there are as many scales as groups."""
         _check_dtype(self.dtype)

@@ -7,6 +7,7 @@ import torch
 
 from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.stored import Stored, StoredObject
+from qconfig.dialects.torchao.tensors.autoquant_names import CHOSEN
 from tests.dialects.stored_samples import (
     BF16,
     FLOAT8_ACTIVATION,
@@ -17,6 +18,7 @@ from tests.dialects.stored_samples import (
     G,
     K,
     N,
+    chosen,
     float8,
     float8_weight,
     int8,
@@ -27,6 +29,7 @@ from tests.dialects.stored_samples import (
     scaled,
     static,
     stored,
+    stretched,
 )
 
 _AO = "torchao.quantization"
@@ -260,7 +263,21 @@ FORMS: Mapping[str, tuple[Stored, str, str]] = {
             _pack_fp6=False,
         ),
         "MXTensorLayoutV2",
-        "0.10 to 0.12",
+        "0.10 and 0.11",
+    ),
+    "MXTensor 0.12": (
+        _mx(
+            _data=float8(N, K),
+            _elem_dtype=DType.FLOAT8_E4M3FN,
+            _block_size=32,
+            _orig_dtype=BF16,
+            _scale_e8m0=_E8M0,
+            _use_fp4_custom_triton_dequant_kernel=False,
+            _gemm_kernel_choice=member("MXGemmKernelChoice", "EMULATED"),
+            _pack_fp6=False,
+        ),
+        "MXTensorLayoutV2",
+        "0.12",
     ),
     "MXTensor 0.13": (_mx(**_MX_13), "MXTensorLayoutV3", "0.13 and 0.14"),
     "MXTensor 0.15": (
@@ -309,6 +326,11 @@ FORMS: Mapping[str, tuple[Stored, str, str]] = {
         "NVFP4TensorLayout",
         "0.16 and later",
     ),
+    "StretchedAffineQuantizedTensor": (
+        stretched(),
+        "IntxUnpackedToInt8TensorLayoutV1",
+        "0.10 to 0.16",
+    ),
     "WeightTensorWithLinearActivationQuantizationMetadata": (
         static(
             float8_weight(), "_input_activation_quant_func_fp8", quant_kwargs=_PER_TENSOR_KWARGS
@@ -321,5 +343,6 @@ FORMS: Mapping[str, tuple[Stored, str, str]] = {
         "Int8TensorLayoutV3",
         "0.7 to 0.17",
     ),
+    **{name: (chosen(name), "Int8TensorLayout", "0.7 to 0.17") for name in CHOSEN},
 }
 """Class name and first release -> the tensor, the layout that it is read as, and its releases."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import torch
 
 from qconfig.codec.dtypes import DType
@@ -166,3 +167,20 @@ INT8_ACTIVATION = StoredObject(
         "mapping_type": member("MappingType", "SYMMETRIC"),
     },
 )
+
+
+def chosen(name: str) -> Stored:
+    """Return a weight that autoquant chose, and that quantizes activations to int8."""
+    weight = quantized(int8_weight(), "_int8_symm_per_token_reduced_range_quant")
+    return attrs.evolve(weight, name=name, path=f"torchao.quantization.autoquant.{name}")
+
+
+def stretched() -> Stored:
+    """Return a weight with codes around a half, as 0.13 stored it."""
+    weight, name = intx_weight(), "StretchedAffineQuantizedTensor"
+    codes: Stored = weight.fields["tensor_impl"]
+    groups = {"scale": lazy(N, K // G, 1), "zero_point": lazy(N, K // G, 1, fill=-0.5)}
+    codes = attrs.evolve(codes, fields=codes.fields | groups)
+    said = {"tensor_impl": codes, "zero_point_domain": domain("FLOAT")}
+    path = "torchao.prototype.parq.quant.quant_api"
+    return stored(name, path, **weight.fields | said)

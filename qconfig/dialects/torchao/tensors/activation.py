@@ -171,8 +171,10 @@ def _float8_rows(weight: Read, name: str, kwargs: Mapping[str, Any]) -> Read:
 def _mx(weight: Read, name: str, kwargs: Mapping[str, Any]) -> Read:
     if name != "MXTensorLayout":
         raise _unfit("_input_activation_quant_func_mxfp", weight)
-    known = ("activation_dtype", "block_size", "scaling_mode")
+    known = ("activation_dtype", "block_size", "scaling_mode", "scale")
     _check_kwargs(StoredFunction("_input_activation_quant_func_mxfp"), kwargs, known)
+    if kwargs.get("scale") is not None:
+        raise wrong("scale", kwargs["scale"], "None, as no release had a static scale")
     layout: Any = weight.at_least(3).layout
     how = QuantizeTensorToMXKwargs013(
         element_type(kwargs.get("activation_dtype", DType.FLOAT8_E4M3FN)),
@@ -226,6 +228,7 @@ OTHER_FUNCTIONS: Mapping[str, Callable[[Read, str, Mapping[str, Any]], Read]] = 
     "_float8_cutlass_quant_sparse": _float8_rows,
     "_identity": _unchanged,
     "_input_activation_quant_func_fp8": _float8,
+    "_input_quant_func_dyanmic_fp8": _float8,
     "_input_activation_quant_func_mxfp": _mx,
     "_to_bfloat16": _cast,
     "_to_float16": _cast,

@@ -66,7 +66,7 @@ def read_affine(stored: Stored, context: Context) -> Read:
         fields.sizes("block_size"),
         fields.take("quant_min", None),
         fields.take("quant_max", None),
-        "NONE" if domain is None else domain.member,
+        _domain(stored, domain),
     )
     fields.done()
     try:
@@ -77,6 +77,12 @@ def read_affine(stored: Stored, context: Context) -> Read:
     known = releases_of(implementation.path) or releases
     read = Read(layout, origin(implementation, context.releases(known)))
     return with_rounded_products(ordered(read), context).inside(stored.name)
+
+
+def _domain(stored: Stored, domain: StoredEnum | None) -> str:
+    if stored.name == "StretchedAffineQuantizedTensor":
+        return "INT"  # it says FLOAT, for zero points are halves of a code, subtracted from codes
+    return "NONE" if domain is None else domain.member
 
 
 def _layout(shell: Shell, implementation: Stored, context: Context) -> Layout:

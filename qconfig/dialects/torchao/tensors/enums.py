@@ -20,6 +20,7 @@ ENUMS: Mapping[str, Mapping[Any, str]] = {
         **_lower("PLAIN", "SPARSE_2D_DATA_2D_METADATA", "SPARSE_1D_DATA_1D_METADATA"),
         "sparse_cutlass": "SPARSE_CUTLASS",
     },
+    "GemmInputRole": _lower("INPUT", "WEIGHT", "GRAD_OUTPUT"),
     "Int4ChooseQParamsAlgorithm": _lower("TINYGEMM", "HQQ"),
     "Int4PackingFormat": _lower(
         "PLAIN", "PRESHUFFLED", "MARLIN_SPARSE", "PLAIN_INT32", "TILE_PACKED_TO_4D", "OPAQUE"

@@ -45,13 +45,23 @@ def read_static_float8(stored: Stored, context: Context) -> Read:
     """Read a PrototypeFloat8Tensor: static scales of activations and outputs.
 
     Raises:
+        MigrationError: scales for the rows of a batch.
         ContainerError or UnknownFieldError: fields that no release wrote.
         LayoutError: tensors that do not fit each other.
     """
     fields = Fields(stored)
+    static = fields.optional_tensor("act_quant_scale")
+    if static is not None and prod(static.shape) != 1:
+        raise MigrationError(
+            "act_quant_scale has one scale for each row of a batch, and no layout has that",
+            pointer="/act_quant_scale",
+            found=static.shape,
+            expected="one entry",
+            hint="quantize the float weights again with a scale for all activations",
+        )
     layout = Float8TensorLayout(
         **_shared(fields),
-        act_quant_scale=fields.optional_tensor("act_quant_scale"),
+        act_quant_scale=static,
         output_act_quant_scale=fields.optional_tensor("output_act_quant_scale"),
         output_act_quant_kwargs=float8_kwargs(fields.take("output_act_quant_kwargs", None)),
     )

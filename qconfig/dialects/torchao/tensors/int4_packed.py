@@ -3,6 +3,7 @@
 from typing import Any
 
 from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored, StoredEnum
 from qconfig.dialects.torchao.tensors.cpu_order import with_cpu_order
 from qconfig.dialects.torchao.tensors.names import releases_of
@@ -50,7 +51,7 @@ def read_tiled(shell: Shell, fields: Fields, _context: Context) -> Layout:
         shell.block_size,
         shell.shape,
         shell.dtype,
-        transposed=bool(fields.optional("transposed", bool)),
+        transposed=_is_transposed(shell, fields),
     )
     return layout
 
@@ -70,7 +71,7 @@ def read_cpu(shell: Shell, fields: Fields, _context: Context) -> Layout:
         fields.tensor("scale_and_zero"),
         shell.block_size,
         shell.dtype,
-        transposed=bool(fields.optional("transposed", bool)),
+        transposed=_is_transposed(shell, fields),
     )
     return layout
 
@@ -127,7 +128,8 @@ def read_tile_packed(stored: Stored, context: Context) -> Read:
         LayoutError: tensors that do not fit each other.
     """
     fields = Fields(stored)
-    layout = Int4TilePackedTo4dTensorLayoutV2(**_shared(fields), **_pairs(fields))
+    shared = _shared(fields, DType.BFLOAT16)
+    layout = Int4TilePackedTo4dTensorLayoutV2(**shared, scale_and_zero=_pairs(fields))
     fields.done()
     return ordered(Read(layout, origin(stored, context.releases("0.14 and later"))))
 
@@ -140,8 +142,9 @@ def read_plain_int32(stored: Stored, context: Context) -> Read:
         LayoutError: tensors that do not fit each other.
     """
     fields = Fields(stored)
+    scale = fields.tensor("scale")
     layout = Int4PlainInt32TensorLayoutV2(
-        **_shared(fields), scale=fields.tensor("scale"), zero_point=fields.tensor("zero_point")
+        **_shared(fields, scale.dtype), scale=scale, zero_point=fields.tensor("zero_point")
     )
     fields.done()
     return Read(layout, origin(stored, context.releases("0.14 and later")))
@@ -155,7 +158,8 @@ def read_opaque(stored: Stored, context: Context) -> Read:
         LayoutError: tensors that do not fit each other.
     """
     fields = Fields(stored)
-    values = {**_shared(fields), **_pairs(fields)}
+    pairs = _pairs(fields)
+    values = {**_shared(fields, pairs.dtype), "scale_and_zero": pairs}
     layout: Layout
     if any(name in fields for name in (*_SECOND_KERNEL, _MAPPING_TYPE)):
         layout = Int4OpaqueTensorLayoutV3(
@@ -192,18 +196,26 @@ def ordered(read: Read) -> Read:
     return Read(layout, read.origin).noting(ambiguities=notes)
 
 
-def _shared(fields: Fields) -> dict[str, Any]:
+def _shared(fields: Fields, dtype: DType) -> dict[str, Any]:
+    # Files of safetensors do not say what the tensor shows: `dtype`, by its class.
     return {
         "qdata": fields.tensor("qdata"),
         "block_size": fields.sizes("block_size"),
         "shape": fields.shape,
-        "dtype": fields.value("dtype", DType, fields.stored.dtype) or DType.BFLOAT16,
+        "dtype": fields.value("dtype", DType, fields.stored.dtype) or dtype,
         "act_pre_scale": fields.optional_tensor("act_pre_scale"),
     }
 
 
-def _pairs(fields: Fields) -> dict[str, Any]:
-    return {"scale_and_zero": fields.tensor("scale_and_zero")}
+def _pairs(fields: Fields) -> LazyTensor:
+    return fields.tensor("scale_and_zero")
+
+
+def _is_transposed(shell: Shell, fields: Fields) -> bool:
+    # Up to 0.6 t() set the flag of the tensor that it was called of, too, and later releases never
+    # set it. Blocks of the new tensor are (g, 1).
+    fields.optional("transposed", bool)
+    return shell.block_size[0] > 1 and set(shell.block_size[1:]) == {1}
 
 
 def _mapping(fields: Fields) -> ActMappingType | None:

@@ -4,6 +4,7 @@ from math import prod
 from typing import Any
 
 from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.activation_changes import SMALL_HALVES
 from qconfig.dialects.torchao.tensors.arithmetic import of_int8_tensor
@@ -20,6 +21,11 @@ from qconfig.versioning import Layout
 _ONE_BATCH = (
     "act_quant_scale has {size} entries, one for each row of a batch of that size: as in torchao, "
     "no other batch is multiplied, and there are no views"
+)
+_IGNORED = (
+    "zero_point: torchao's own products leave out the zero points of weights, which its dequantize "
+    "subtracts; here products are those of the dequantized values: an output differs by the sum of "
+    "each row's zero points, times their scales and the activations"
 )
 _ACTIVATIONS = ("act_quant_scale", "act_pre_scale")
 _ZERO_POINTS = ("zero_point", "act_quant_zero_point")
@@ -66,7 +72,19 @@ def read_int8(stored: Stored, context: Context) -> Read:
         notes = (_ONE_BATCH.format(size=prod(static.shape)),)
     if kwargs is not None and not newest and releases != "0.15" and static is None:
         notes += (SMALL_HALVES,) if shared["dtype"] is DType.FLOAT16 else ()
+    if _ignores_zero_points(shared):
+        notes += (_IGNORED,)
     read = Read(layout, origin(stored, context.releases(releases), changes=notes))
-    if kwargs is None or releases != "0.15":
-        return read  # the step to version 5 says how 0.16 and 0.17 computed
-    return read.at_least(5).with_fields(arithmetic=of_int8_tensor((0, 15)))
+    if kwargs is None or newest:
+        return read
+    release = (0, 15) if releases == "0.15" else (0, 17)
+    return read.at_least(5).with_fields(arithmetic=of_int8_tensor(release))
+
+
+def _ignores_zero_points(shared: dict[str, Any]) -> bool:
+    """Return whether torchao's product is another than that of the values: all but by groups."""
+    zero_point: LazyTensor | None = shared.get("zero_point")
+    by_groups = shared["block_size"][-1:] < shared["qdata"].shape[-1:]
+    if zero_point is None or (by_groups and shared["act_quant_kwargs"] is None):
+        return False
+    return bool(zero_point.load().any())

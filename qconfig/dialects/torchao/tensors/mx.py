@@ -3,12 +3,14 @@
 | fields | torchao |
 |---|---|
 | `_data`, `_scale_e8m0` of bytes | 0.4 to 0.9 |
-| the same, scales of type float8_e8m0fnu, or `_pack_fp6` | 0.10 to 0.12 |
+| the same, scales of type float8_e8m0fnu, or `_pack_fp6` | 0.10 and 0.11 |
+| the same, scales in rows | 0.12 |
 | `qdata`, `_scale_e8m0` | 0.13 and 0.14 |
 | `scale`, `_elem_dtype` | 0.15 |
 | `scale`, `elem_dtype` | 0.16 and later |
 """
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.dtypes import DType
@@ -16,6 +18,7 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.configs.choices import KernelPreference
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin, wrong
+from qconfig.dialects.torchao.tensors.turned import turned_back, upright
 from qconfig.dialects.torchao.tensors.values import (
     element_type,
     member,
@@ -46,6 +49,10 @@ def read_mx(stored: Stored, context: Context) -> Read:
         ContainerError or UnknownFieldError: fields that no release wrote.
         LayoutError: tensors that do not fit each other.
     """
+    codes = "_data" if "_data" in stored.fields else "qdata"
+    if codes in stored.turned:
+        scale = "_scale_e8m0" if "_scale_e8m0" in stored.fields else "scale"
+        return turned_back(read_mx(upright(stored, codes, scale), context))
     fields = Fields(stored)
     if "_data" in fields:
         layout, releases = _flat_scales(fields)
@@ -74,11 +81,11 @@ def shown(fields: Fields, name: str) -> DType:
 
 
 def _flat_scales(fields: Fields) -> tuple[Layout, str]:
-    scale = fields.tensor("_scale_e8m0")
+    scale, codes = fields.tensor("_scale_e8m0"), fields.tensor("_data")
     kernel = fields.take("_gemm_kernel_choice", None)
     pack_fp6 = bool(fields.optional("_pack_fp6", bool))
     shared: dict[str, Any] = {
-        "data": fields.tensor("_data"),
+        "data": codes,
         "elem_dtype": old_element_type(fields.take("_elem_dtype")),
         "block_size": fields.value("_block_size", int),
         "dtype": shown(fields, "_orig_dtype"),
@@ -87,9 +94,12 @@ def _flat_scales(fields: Fields) -> tuple[Layout, str]:
     }
     if "_pack_fp6" not in fields and scale.dtype is DType.UINT8:
         return MXTensorLayoutV1(scale_e8m0=scale, **shared), "0.4 to 0.9"
+    releases = "0.10 and 0.11"
+    if len(scale.shape) > 1 and scale.shape[:-1] == codes.shape[:-1]:
+        scale, releases = scale.reshape(prod(scale.shape)), "0.12"
     if scale.dtype is DType.UINT8:
         scale = scale.map(_as_e8m0, dtype=DType.FLOAT8_E8M0FNU)
-    return MXTensorLayoutV2(scale_e8m0=scale, pack_fp6=pack_fp6, **shared), "0.10 to 0.12"
+    return MXTensorLayoutV2(scale_e8m0=scale, pack_fp6=pack_fp6, **shared), releases
 
 
 def _rows_of_scales(fields: Fields) -> Layout:

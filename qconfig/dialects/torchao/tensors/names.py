@@ -7,12 +7,20 @@ a tensor means is decided by its class name alone, whichever module it lay in at
 from collections.abc import Iterator, Mapping
 
 from qconfig.codec.pickled_values import Role
+from qconfig.dialects.torchao.tensors.autoquant_names import CHOSEN
+from qconfig.dialects.torchao.tensors.refused_names import REFUSED_NAMES
 
 _Row = tuple[str, str, str]
 _DTYPES, _PROTOTYPE = "torchao.dtypes", "torchao.prototype"
 _QUANTIZATION, _WORKFLOWS = "torchao.quantization", "torchao.quantization.quantize_.workflows"
 _AQT = "torchao.dtypes.affine_quantized_tensor"
 _PACKED = "packed_linear_int8_dynamic_activation_intx_weight_layout"
+
+_AUTOQUANT = (
+    (f"{_QUANTIZATION}.autoquant", "0.4 to 0.16"),
+    (f"{_PROTOTYPE}.quantization.autoquant_v2", "0.7 to 0.16"),
+)
+_CHOSEN = " ".join(CHOSEN)
 
 # Rows: the module, the releases that wrote the names, and the names.
 
@@ -137,6 +145,9 @@ _TENSORS: tuple[_Row, ...] = (
         "Int4PlainInt32Tensor Int4TilePackedTo4dTensor IntxOpaqueTensor IntxUnpackedToInt8Tensor",
     ),
     (_QUANTIZATION, "0.15 and later", "Int8Tensor"),
+    (_QUANTIZATION, "0.16", "PrototypeFloat8Tensor"),
+    (f"{_PROTOTYPE}.parq.quant.quant_api", "0.13", "StretchedAffineQuantizedTensor"),
+    *((module, releases, _CHOSEN) for module, releases in _AUTOQUANT),
     (f"{_WORKFLOWS}.nf4.nf4_tensor", "0.18 and later", "NF4Tensor"),
     (
         f"{_WORKFLOWS}.float8.sparse_2x4_cutlass_float8_tensor",
@@ -257,6 +268,7 @@ _FUNCTIONS: tuple[_Row, ...] = (
         "0.5 to 0.17",
         "_int8_symm_per_token_reduced_range_quant _int8_asymm_per_token_quant",
     ),
+    (f"{_QUANTIZATION}.quant_api", "0.5", "_input_quant_func_dyanmic_fp8"),
     (f"{_QUANTIZATION}.quant_api", "0.5 to 0.16", "_input_activation_quant_func_fp8"),
     (
         f"{_QUANTIZATION}.quant_api",
@@ -266,7 +278,7 @@ _FUNCTIONS: tuple[_Row, ...] = (
     (f"{_QUANTIZATION}.quant_api", "0.12 to 0.17", "_uint8_asymm_per_token_quant"),
     (
         f"{_QUANTIZATION}.quant_api",
-        "0.9",
+        "0.8 and 0.9",
         "_int8_symm_per_token_reduced_range_quant_cutlass _int4_symm_per_token_quant_cutlass",
     ),
     (
@@ -295,6 +307,7 @@ def _rows() -> Iterator[tuple[str, Role, str]]:
         (Role.OBJECT, _OBJECTS),
         (Role.ENUM, _ENUMS),
         (Role.FUNCTION, _FUNCTIONS),
+        *REFUSED_NAMES,
     )
     for role, rows in tables:
         for module, releases, names in rows:

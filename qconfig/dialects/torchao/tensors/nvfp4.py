@@ -11,13 +11,16 @@ Fields do not tell 0.18 from 0.16, but values do: up to 0.17 torchao rounded a p
 without dimensions, and its product with a block scale, to the type that the tensor shows.
 """
 
+from math import prod
 from typing import Any
 
 import attrs
 
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.mx import shown
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
+from qconfig.dialects.torchao.tensors.turned import turned_back, upright
 from qconfig.dialects.torchao.tensors.values import member, nvfp4_kwargs
 from qconfig.layouts.nvfp4 import NVFP4TensorLayout
 from qconfig.migrations.nvfp4_tensor_layout import (
@@ -41,6 +44,10 @@ def read_nvfp4(stored: Stored, context: Context) -> Read:
         ContainerError or UnknownFieldError: fields that no release wrote.
         LayoutError: tensors that do not fit each other.
     """
+    codes = "_data" if "_data" in stored.fields else "qdata"
+    if codes in stored.turned:
+        scale = "_scale_e4m3" if "_scale_e4m3" in stored.fields else "scale"
+        return turned_back(read_nvfp4(upright(stored, codes, scale), context))
     fields = Fields(stored)
     layout: NVFP4TensorLayout | NVFP4TensorLayoutV1 | NVFP4TensorLayoutV2 | NVFP4TensorLayoutV3
     if "_data" in fields:
@@ -75,9 +82,10 @@ def _first(fields: Fields) -> NVFP4TensorLayoutV1:
 
 
 def _second(fields: Fields) -> NVFP4TensorLayoutV2:
+    codes = fields.tensor("qdata")
     return NVFP4TensorLayoutV2(
-        qdata=fields.tensor("qdata"),
-        scale_e4m3=fields.tensor("_scale_e4m3"),
+        qdata=codes,
+        scale_e4m3=_in_a_row(codes, fields.tensor("_scale_e4m3")),
         block_size=fields.value("_block_size", int),
         dtype=shown(fields, "_orig_dtype"),
         per_tensor_scale=fields.optional_tensor("_per_tensor_scale"),
@@ -85,6 +93,14 @@ def _second(fields: Fields) -> NVFP4TensorLayoutV2:
         act_quant_kwargs=nvfp4_kwargs(fields.take("act_quant_kwargs", None)),
         **_switches(fields, "_"),
     )
+
+
+def _in_a_row(codes: LazyTensor, scale: LazyTensor) -> LazyTensor:
+    """Return scales in one row, where they are so for each of several matrices, as in 0.13."""
+    leading = codes.shape[:-2]
+    if leading and scale.shape[:-1] == leading:
+        return scale.reshape(prod(scale.shape))
+    return scale
 
 
 def _since_015(fields: Fields, prefix: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.tensors.reading import Context, Fields
 from qconfig.dialects.torchao.tensors.shell import (
     Shell,
-    check_untransposed,
     layout_object,
     zero_points,
 )
@@ -76,19 +75,48 @@ def read_float8_impl(shell: Shell, fields: Fields, _context: Context) -> Layout:
     """Read float8 codes with a scale for all of them or one a row.
 
     Raises:
-        MigrationError: a transposed tensor.
+        MigrationError: it is not known whether the tensor is transposed.
         ContainerError: a `mm_config` that is none.
     """
-    check_untransposed(fields)
     named = layout_object(fields)
+    codes = fields.tensor("float8_data")
+    if _is_transposed(shell, codes, flag=bool(fields.optional("transposed", bool))):
+        codes = codes.map(_transposed, shape=codes.shape[::-1])
     layout: Layout = Float8TensorLayoutV1(
-        fields.tensor("float8_data"),
+        codes,
         fields.tensor("scale"),
         shell.block_size,
         shell.dtype,
         mm_config=None if named is None else mm_config(named.fields.get("mm_config")),
     )
     return layout
+
+
+def _is_transposed(shell: Shell, codes: LazyTensor, *, flag: bool) -> bool:
+    """Return whether a tensor shows its codes transposed.
+
+    torchao's transposition left the codes alone and set the flag of both tensors, as they share
+    codes and flag; shape and block_size it exchanged in the new one only. Only of a square tensor
+    with one scale nothing else than the flag tells.
+    """
+    if len(codes.shape) != 2 or shell.shape not in (codes.shape, codes.shape[::-1]):
+        return False
+    if shell.shape != codes.shape:
+        return True
+    rows, columns = codes.shape
+    if rows != columns or shell.block_size == (1, columns):
+        return False
+    if shell.block_size == (rows, 1):
+        return True
+    if flag:
+        raise MigrationError(
+            "it is not known whether a square tensor with one scale is transposed",
+            pointer="/transposed",
+            found=True,
+            expected="False",
+            hint="save the weight again without having called t() of it",
+        )
+    return False
 
 
 def _check_signed(shell: Shell, codes: LazyTensor) -> None:
@@ -123,6 +151,12 @@ def _intx(
         zero_point_domain=IntxDomain(shell.domain),
     )
     return layout
+
+
+def _transposed(codes: "torch.Tensor") -> "torch.Tensor":
+    import torch
+
+    return codes.view(torch.uint8).t().contiguous().view(codes.dtype)
 
 
 def _to_int64(zero_point: "torch.Tensor") -> "torch.Tensor":

@@ -7,6 +7,8 @@ from qconfig.checkpoints.writer import Writer
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.activation import read_dynamic
 from qconfig.dialects.torchao.tensors.affine import read_affine
+from qconfig.dialects.torchao.tensors.autoquant import read_chosen
+from qconfig.dialects.torchao.tensors.autoquant_names import CHOSEN
 from qconfig.dialects.torchao.tensors.float8 import (
     read_fbgemm_float8,
     read_float8,
@@ -23,7 +25,7 @@ from qconfig.dialects.torchao.tensors.intx import read_intx, read_intx_013
 from qconfig.dialects.torchao.tensors.mx import read_mx
 from qconfig.dialects.torchao.tensors.nf4 import read_nf4
 from qconfig.dialects.torchao.tensors.nvfp4 import read_nvfp4
-from qconfig.dialects.torchao.tensors.reading import Context, Read, Reader
+from qconfig.dialects.torchao.tensors.reading import Context, Read, Reader, wrong
 from qconfig.dialects.torchao.tensors.refusals import refused
 from qconfig.dialects.torchao.tensors.wrappers import read_scaled, read_static
 
@@ -44,8 +46,10 @@ READERS: Mapping[str, Reader] = {
     "NF4Tensor": read_nf4,
     "NVFP4Tensor": read_nvfp4,
     "PrototypeFloat8Tensor": read_static_float8,
+    "StretchedAffineQuantizedTensor": read_affine,
     "WeightTensorWithLinearActivationQuantizationMetadata": read_static,
     "WeightTensorWithLinearActivationScaleMetadata": read_scaled,
+    **dict.fromkeys(CHOSEN, read_chosen),
 }
 """How each class is read, by its name."""
 
@@ -66,4 +70,14 @@ def read_tensor(stored: Stored, writer: Writer | None = None) -> Read:
     reader = READERS.get(stored.name)
     if reader is None:
         raise refused(stored)
-    return reader(stored, Context(writer, partial(read_tensor, writer=writer)))
+    read = reader(stored, Context(writer, partial(read_tensor, writer=writer)))
+    _check_shape(stored, read)
+    return read
+
+
+def _check_shape(stored: Stored, read: Read) -> None:
+    # Of a tensor that was transposed, torchao exchanged the shape that it shows and, by class and
+    # release, all, some or none of the tensors inside.
+    found = tuple(read.layout.shape)
+    if stored.shape not in (None, found):
+        raise wrong("shape", stored.shape, f"shape {found}, as the tensors inside have")
