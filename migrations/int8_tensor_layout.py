@@ -8,10 +8,10 @@
 | 4 | 0.17 | zero_point, act_quant_zero_point |
 | 5 | 0.18 | reduce_range; scales in float32 |
 
-Up to 0.17 scales of activations, and products with them, were rounded to the activation's type;
-version 5 says so in `arithmetic`. The least such scale was the type's epsilon in 0.15, 2**-23
-later; the step from 4 takes the latter. torchao 0.15 and 0.16 wrote no zero_point. Versions 2 and 3
-have an optional one all the same, so that one of version 1 reaches the present.
+Up to 0.17 scales of activations, and products with them, were rounded to the activation's type. The
+dialect of torchao says so in `arithmetic` of version 5; documents of ours never meant it, and have
+it not. torchao 0.15 and 0.16 wrote no zero_point. Versions 2 and 3 have an optional one all the same, so
+that one of version 1 reaches the present.
 """
 
 from enum import StrEnum
@@ -23,7 +23,7 @@ from attrs import frozen
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import LayoutError, MigrationError
-from qconfig.layouts.activation import Int8Arithmetic, Int8Product, QuantizeTensorToInt8Kwargs
+from qconfig.layouts.activation import QuantizeTensorToInt8Kwargs
 from qconfig.layouts.blocks import scale_shape
 from qconfig.layouts.int8 import Int8TensorLayout
 from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import torch
 
 
-_UP_TO_017 = Int8Arithmetic(Int8Product.ROUNDED_SUM, least_scale=2.0**-23)
 _SHOWN = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64)
 
 
@@ -216,11 +215,7 @@ def add_activation_zero_point(old: Int8TensorLayoutV3) -> Int8TensorLayoutV4:
 
 @migration()
 def add_reduce_range(old: Int8TensorLayoutV4) -> Int8TensorLayout:
-    """Say that codes use the whole range, and how torchao computed with quantized activations.
-
-    Scales keep the element type they were written with.
-    """
-    dynamic = old.act_quant_kwargs is not None
+    """Say that codes use the whole range; scales keep the element type they were written with."""
     return Int8TensorLayout(
         old.qdata,
         old.scale,
@@ -231,7 +226,6 @@ def add_reduce_range(old: Int8TensorLayoutV4) -> Int8TensorLayout:
         act_quant_zero_point=old.act_quant_zero_point,
         act_pre_scale=old.act_pre_scale,
         act_quant_kwargs=old.act_quant_kwargs,
-        arithmetic=_UP_TO_017 if dynamic else None,
     )
 
 

@@ -64,6 +64,7 @@ class IntxUnpackedToInt8TensorLayout(Layout):
         "float",
         "*P K",
         default=None,
+        added=True,
     )
     activation_quantization: ActivationQuantization | None = attribute(
         "How linear quantizes its activation; null leaves it as it is.", default=None, kw_only=True
@@ -73,6 +74,7 @@ class IntxUnpackedToInt8TensorLayout(Layout):
         "torchao 0.18 does, with fewer roundings.",
         default=None,
         kw_only=True,
+        added=True,
     )
 
     def check_relations(self) -> None:

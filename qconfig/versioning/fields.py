@@ -101,7 +101,10 @@ def info_of(field: "attrs.Attribute[Any]") -> FieldInfo:
 
 def is_left_out(field: "attrs.Attribute[Any]", value: Any) -> bool:
     """Return whether documents and pickles leave a field out: one added, that has its default."""
-    return info_of(field).added and bool(value == field.default)
+    info = info_of(field)
+    if info.tensor is not None:  # equality of tensors is by element
+        return info.added and value is None
+    return info.added and bool(value == field.default)
 
 
 def attribute(
@@ -162,7 +165,14 @@ def _placed(convert: Callable[[Any], Any]) -> Any:
     return attrs.Converter(placed, takes_field=True)
 
 
-def tensor(doc: str, dtypes: str | tuple[str, ...], shape: str, *, default: Any = NOTHING) -> Any:
+def tensor(
+    doc: str,
+    dtypes: str | tuple[str, ...],
+    shape: str,
+    *,
+    default: Any = NOTHING,
+    added: bool = False,
+) -> Any:
     """Declare a tensor field of a layout.
 
     Args:
@@ -170,9 +180,10 @@ def tensor(doc: str, dtypes: str | tuple[str, ...], shape: str, *, default: Any 
         dtypes: allowed element types, `"int8"` or `("int8", "float")`.
         shape: pattern of the shape, see TensorPattern.
         default: None for an optional tensor.
+        added: whether the field is younger than the first release of its version, see `attribute`.
     """
     names = (dtypes,) if isinstance(dtypes, str) else dtypes
-    info = FieldInfo(doc, tensor=TensorPattern(names, shape))
+    info = FieldInfo(doc, tensor=TensorPattern(names, shape), added=added)
     return attrs.field(default=default, metadata={_KEY: info}, kw_only=default is not NOTHING)
 
 
