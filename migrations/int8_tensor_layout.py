@@ -10,8 +10,8 @@
 
 Up to 0.17 scales of activations, and products with them, were rounded to the activation's type. The
 dialect of torchao says so in `arithmetic` of version 5; documents of ours never meant it, and have
-it not. torchao 0.15 and 0.16 wrote no zero_point. Versions 2 and 3 have an optional one all the same, so
-that one of version 1 reaches the present.
+it not. torchao 0.15 and 0.16 wrote no zero_point. Versions 2 and 3 have an optional one all the
+same, so that one of version 1 reaches the present.
 """
 
 from enum import StrEnum

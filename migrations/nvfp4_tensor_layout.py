@@ -9,7 +9,7 @@
 
 Up to version 2 the first code of a byte lies in its high four bits. Up to 0.17 torchao rounded a
 per_tensor_scale without dimensions, and its product with a block scale, to the type that the tensor
-shows; version 4 says so in `rounds_scales`. Files of 0.16 and 0.17 do not say it.
+shows; the dialect of torchao says so in `rounds_scales` of version 4.
 """
 
 from enum import StrEnum
@@ -173,8 +173,7 @@ def order_of_codes(old: NVFP4TensorLayoutV2) -> NVFP4TensorLayoutV3:
 
 @migration()
 def names_without_underscores(old: NVFP4TensorLayoutV3) -> NVFP4TensorLayout:
-    """Say that products of scales are rounded; torchao's names changed, which ours never had."""
-    second = old.per_tensor_scale
+    """Change nothing: torchao's names of orig_dtype and is_swizzled_scales changed."""
     return NVFP4TensorLayout(
         old.qdata,
         old.scale,
@@ -185,7 +184,6 @@ def names_without_underscores(old: NVFP4TensorLayoutV3) -> NVFP4TensorLayout:
         is_swizzled_scales=old.is_swizzled_scales,
         use_triton_kernel=old.use_triton_kernel,
         act_quant_kwargs=old.act_quant_kwargs,
-        rounds_scales=second is not None and not tuple(second.shape),
     )
 
 

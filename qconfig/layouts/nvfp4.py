@@ -80,6 +80,7 @@ class NVFP4TensorLayout(Layout):
         "where it has no dimensions; else they are float32.",
         default=False,
         kw_only=True,
+        added=True,
     )
 
     @property

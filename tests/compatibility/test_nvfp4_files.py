@@ -31,7 +31,13 @@ def test_dequantized_weights_are_the_writers(sample: Sample, tmp_path) -> None:
     for parameter, tensor in load_checkpoint(source).items():
         assert isinstance(tensor, NVFP4Tensor)
         expected = truth[f"{parameter}.dequant"]
-        assert torch.equal(tensor.dequantize(), expected)
+        assert torch.equal(as_computed_then(tensor, sample).dequantize(), expected)
+
+
+def as_computed_then(tensor: NVFP4Tensor, sample: Sample) -> NVFP4Tensor:
+    """Return the tensor with the rounding of scales that the dialect says of a release."""
+    rounds = int(sample.release.split(".")[1]) < 18 and tensor.per_tensor_scale is not None
+    return NVFP4Tensor.from_layout(attrs.evolve(tensor.to_layout(), rounds_scales=rounds))
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if "0.18.0" not in s.id])

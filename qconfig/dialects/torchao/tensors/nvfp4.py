@@ -14,8 +14,6 @@ without dimensions, and its product with a block scale, to the type that the ten
 from math import prod
 from typing import Any
 
-import attrs
-
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.mx import shown
@@ -59,13 +57,14 @@ def read_nvfp4(stored: Stored, context: Context) -> Read:
     else:
         layout, releases = NVFP4TensorLayout(**_since_015(fields, "")), "0.16 and later"
     fields.done()
-    ambiguities: tuple[str, ...] = ()
+    read = Read(layout, origin(stored, context.releases(releases)))
     second = layout.per_tensor_scale
-    if isinstance(layout, NVFP4TensorLayout) and second is not None and not second.shape:
-        before = context.is_before((0, 18))
-        layout = attrs.evolve(layout, rounds_scales=bool(before))
-        ambiguities = (_UNKNOWN,) if before is None else ()
-    return Read(layout, origin(stored, context.releases(releases), ambiguities=ambiguities))
+    if second is None or second.shape:
+        return read
+    before = context.is_before((0, 18)) if isinstance(layout, NVFP4TensorLayout) else True
+    if before is None:
+        return read.noting(ambiguities=(_UNKNOWN,))
+    return read.newest().with_fields(rounds_scales=True) if before else read
 
 
 def _first(fields: Fields) -> NVFP4TensorLayoutV1:
