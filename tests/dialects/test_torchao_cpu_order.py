@@ -8,24 +8,18 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.tensors.cpu_order import with_cpu_order
 from qconfig.layouts.int4_packing import CpuInt4Order, unpack_cpu_int4
 from qconfig.migrations.int4_opaque_tensor_layout import Int4OpaqueTensorLayoutV1
+from tests.golden_int4 import cpu_places
 
 
 def packed(codes, order):
-    """Return codes in a processor's order: the inverse of unpacking, found by unpacking places."""
+    """Return codes in a processor's order, two a byte."""
     rows, columns = codes.shape
-    places = torch.arange(rows * columns).reshape(rows, columns)
-    # A nibble holds 4 bits: the place of each code is unpacked 4 bits at a time.
-    source = torch.zeros_like(places)
-    for shift in range(0, 32, 4):
-        digits = ((places >> shift) & 15).to(torch.uint8).reshape(-1)
-        halves = (digits[0::2] | (digits[1::2] << 4)).reshape(rows, columns // 2)
-        source |= unpack_cpu_int4(halves, order).long() << shift
-    flat = torch.empty(rows * columns, dtype=torch.uint8)
-    flat[source.reshape(-1)] = codes.reshape(-1)
-    return (flat[0::2] | (flat[1::2] << 4)).reshape(rows, columns // 2)
+    places = torch.tensor(list(cpu_places(rows, columns, order.value)))
+    low, high = codes[places[..., 0], places[..., 1]].unbind(1)
+    return (low | high << 4).view(rows, columns // 2)
 
 
-def layout(order, rows=128, columns=256, zero=0.0):
+def layout(order, rows=128, columns=256, *, zero_is_code=False):
     """Return a layout of random weights, quantized as torchao does, without the order."""
     generator = torch.Generator().manual_seed(rows)
     weight = torch.randn(rows, columns, generator=generator) * 0.02
@@ -33,7 +27,8 @@ def layout(order, rows=128, columns=256, zero=0.0):
     low, high = groups.amin(-1, keepdim=True), groups.amax(-1, keepdim=True)
     scale = (high - low) / 15
     codes = ((groups - low) / scale).round().clamp(0, 15).to(torch.uint8).view(rows, columns)
-    pairs = torch.stack((scale, low + 8 * scale + zero), -1).squeeze(2).transpose(0, 1)
+    zero = -low / scale if zero_is_code else low + 8 * scale
+    pairs = torch.stack((scale, zero), -1).squeeze(2).transpose(0, 1)
     return Int4OpaqueTensorLayoutV1(
         LazyTensor.of(packed(codes, order)),
         LazyTensor.of(pairs.contiguous()),
@@ -42,11 +37,12 @@ def layout(order, rows=128, columns=256, zero=0.0):
     )
 
 
+@pytest.mark.parametrize("zero_is_code", [False, True])
 @pytest.mark.parametrize("rows", [64, 96, 320])
 @pytest.mark.parametrize("order", list(CpuInt4Order))
-def test_the_order_that_packed_is_found(order, rows):
-    """Read in that order the weights lie around 0; it decodes all codes to the same places."""
-    made = layout(order, rows)
+def test_the_order_that_packed_is_found(order, rows, zero_is_code):
+    """It decodes all codes to their places, whichever of both zero points was stored."""
+    made = layout(order, rows, zero_is_code=zero_is_code)
     found, notes = with_cpu_order(made, made.packed_weight)
     codes = made.packed_weight.load()
     assert torch.equal(unpack_cpu_int4(codes, found.cpu_order), unpack_cpu_int4(codes, order))
