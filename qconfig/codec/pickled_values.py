@@ -140,7 +140,3 @@ class PickledFunction:
     def __repr__(self) -> str:
         """Return what an error may say of it."""
         return self.path
-
-
-PickledValue = PickledTensor | PickledSubclass | PickledObject | PickledEnum | PickledFunction
-"""What stands for something that is not plain data."""

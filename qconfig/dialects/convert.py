@@ -181,7 +181,7 @@ def convert_to_torchao(
         source,
         follow_symlinks=follow_symlinks,
         dialect=dialect,
-        writer=Writer.parse(writer) if isinstance(writer, str) else writer,
+        writer=Writer.of(writer),
     )
     if dry_run or target is None:
         return _report(checkpoint, as_torchao(checkpoint))

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
+from threading import RLock
 
 from qconfig.errors import QconfigError, RegistrationError
 
 _loaders: dict[str, Callable[[], None]] = {}
+_lock = RLock()
 
 
 def on_first_need(what: str, loader: Callable[[], None]) -> None:
@@ -17,9 +19,10 @@ def on_first_need(what: str, loader: Callable[[], None]) -> None:
 
 def load_what_is_needed(what: str) -> None:
     """Call the loader of `what`, unless it was called before or there is none."""
-    loader = _loaders.pop(what, None)
-    if loader is not None:
-        loader()
+    with _lock:  # other threads wait until all is there
+        loader = _loaders.pop(what, None)
+        if loader is not None:
+            loader()
 
 
 def import_modules(package: str) -> None:

@@ -17,11 +17,12 @@ from qconfig.codec.pickled_values import (
     PickledSubclass,
     PickledTensor,
 )
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.torch_files import TorchFile, read_torch_file
 from qconfig.dialects.torchao.interpreted import interpreted
 from qconfig.dialects.torchao.model_config import model_config
 from qconfig.dialects.torchao.output_embeddings import with_plain_heads
-from qconfig.dialects.torchao.stored import stored_from_pickle
+from qconfig.dialects.torchao.stored import Stored, stored_from_pickle
 from qconfig.dialects.torchao.tensors.names import NAMES
 from qconfig.errors import (
     MOST_PROBLEMS,
@@ -92,8 +93,8 @@ class _Merged:
     """The entries of all files: tensors by name, second names as ties, problems."""
 
     def __init__(self) -> None:
-        self.plain: dict[str, Any] = {}
-        self.stored: dict[str, Any] = {}
+        self.plain: dict[str, LazyTensor] = {}
+        self.stored: dict[str, Stored] = {}
         self.shard_of: dict[str, str] = {}
         self.ties: dict[str, str] = {}
         self.problems: list[QconfigError] = []

@@ -82,7 +82,8 @@ def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
     shards = {s: ShardContents(metadata=m | record) for s, m in checkpoint.metadata.items()}
     for name in names:
         shards[shard_of[name]].plain.update(_stored(name, tensors.get(name), plain.get(name)))
-    notes = [f"{alias} is tied to {name} and stored again" for alias, name in _ties(checkpoint)]
+    ties = checkpoint.ties.items()
+    notes = [f"{alias} is tied to {name} and stored again" for alias, name in ties]
     if CONFIG_KEY not in config_json:
         notes.append(f"no {CONFIG_KEY} in {CONFIG_FILE}: transformers will not see torchao's form")
     notes += _unread_by_transformers(tensors)
@@ -150,10 +151,6 @@ def with_torchao_config(
     return rest
 
 
-def _ties(checkpoint: Checkpoint) -> list[tuple[str, str]]:
-    return list(checkpoint.ties.items())
-
-
 def _unread_by_transformers(tensors: Mapping[str, TorchaoTensor]) -> list[str]:
     """Return a note where there are parts that torchao loads and transformers 5 does not know."""
     static = [n for n, packed in tensors.items() if any(p in packed.fields for p in _STATIC)]
@@ -194,7 +191,8 @@ def _lost_names(
             )
             continue
         prefix = part_prefix(name)
-        for key in keys[bisect_left(keys, prefix) :]:
+        for index in range(bisect_left(keys, prefix), len(keys)):
+            key = keys[index]
             if not key.startswith(prefix):
                 break
             if key not in own[name] or key in plain or key in metadata:

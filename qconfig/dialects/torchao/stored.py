@@ -121,7 +121,7 @@ def stored_from_pickle(value: PickledSubclass) -> Stored:
     if value.path in REFUSED_TENSORS:
         return Stored(name, value.path, value.dtype, value.shape)
     turned = frozenset(key for key, item in value.state.items() if _is_turned(item))
-    fields = _fields(value.state, name)
+    fields = _fields(value.state)
     return Stored(name, value.path, value.dtype, value.shape, fields, turned)
 
 
@@ -139,7 +139,7 @@ def _is_turned(value: Any) -> bool:
     return rows > 1 and columns > 1 and (down, across) == (1, rows)
 
 
-def _fields(state: Mapping[str, Any], owner: str) -> dict[str, Any]:
+def _fields(state: Mapping[str, Any]) -> dict[str, Any]:
     fields = {}
     for key, value in state.items():
         try:
@@ -182,7 +182,7 @@ def _object(value: PickledObject) -> StoredObject:
     if not isinstance(state, Mapping):
         raise ContainerError(f"the state of {name} has no names", found=state, expected="a dict")
     given = dict(zip(names, value.args, strict=False))
-    return StoredObject(name, _fields(given | dict(state), name))
+    return StoredObject(name, _fields(given | dict(state)))
 
 
 def _function(value: PickledFunction) -> StoredFunction:
@@ -192,7 +192,7 @@ def _function(value: PickledFunction) -> StoredFunction:
             found=value.args,
             expected="arguments by name",
         )
-    kwargs = _fields(value.kwargs, value.path)
+    kwargs = _fields(value.kwargs)
     owner = value.bound_to
     if owner is None:
         return StoredFunction(_last(value.path), kwargs)
