@@ -227,8 +227,8 @@ FORMS: Mapping[str, tuple[Stored, str, str]] = {
         "0.14 and later",
     ),
     "Int8Tensor 0.15": (_int8(), "Int8TensorLayout", "0.15"),
-    "Int8Tensor 0.16": (_int8(**_INT8_SCALES), "Int8TensorLayoutV3", "0.16"),
-    "Int8Tensor 0.17": (_int8(**_INT8_SCALES, **_ZERO_POINT), "Int8TensorLayoutV4", "0.17"),
+    "Int8Tensor 0.16": (_int8(**_INT8_SCALES), "Int8TensorLayout", "0.16"),
+    "Int8Tensor 0.17": (_int8(**_INT8_SCALES, **_ZERO_POINT), "Int8TensorLayout", "0.17"),
     "Int8Tensor 0.18": (
         _int8(**_INT8_SCALES, **_ZERO_POINT, reduce_range=False),
         "Int8TensorLayout",
@@ -315,10 +315,10 @@ FORMS: Mapping[str, tuple[Stored, str, str]] = {
         "NVFP4TensorLayoutV1",
         "0.12",
     ),
-    "NVFP4Tensor 0.13": (_nvfp4(**_NV_13), "NVFP4TensorLayoutV2", "0.13 and 0.14"),
+    "NVFP4Tensor 0.13": (_nvfp4(**_NV_13), "NVFP4TensorLayout", "0.13 and 0.14"),
     "NVFP4Tensor 0.15": (
         _nvfp4(**_NV_15, _orig_dtype=BF16, _is_swizzled_scales=False),
-        "NVFP4TensorLayoutV3",
+        "NVFP4TensorLayout",
         "0.15",
     ),
     "NVFP4Tensor 0.16": (
