@@ -8,7 +8,7 @@ from qconfig.checkpoints.writer import Writer
 from qconfig.configs import Int8WeightOnlyConfig, PerGroup
 from qconfig.dialects.torchao import from_envelope, read_document
 from qconfig.dialects.torchao.removed import REMOVED
-from qconfig.errors import MigrationError
+from qconfig.errors import FieldError, MigrationError, UnknownFieldError
 from tests.dialects.envelope_samples import envelope
 
 MAP = {"_default": envelope(), "re:.*emb.*": None, "re:a.*": envelope(version=1, group_size=8)}
@@ -211,3 +211,43 @@ def test_reading_is_the_same_with_and_without_notes():
     """`from_envelope` gives the config of `read_document`."""
     data = envelope(version=1, group_size=32)
     assert from_envelope(data) == read_document(data).config == Int8WeightOnlyConfig(PerGroup(32))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "pointer"),
+    [
+        ("FbgemmConfig", {"block": 1}, "/_data/block"),
+        ("FromIntXQuantizationAwareTrainingConfig", {"step": "prepare"}, "/_data/step"),
+        (
+            "Float8DynamicActivationFloat8SemiSparseWeightConfig",
+            {"packing_format": "plain"},
+            "/_data/packing_format",
+        ),
+    ],
+)
+def test_fields_that_a_replaced_config_never_had_are_refused(name, data, pointer):
+    """Nothing of a document is dropped because another config stands for it."""
+    with pytest.raises(UnknownFieldError, match="unknown field") as caught:
+        from_envelope(envelope(name, 1, **data))
+    assert caught.value.pointer == pointer
+
+
+def test_versions_that_a_replaced_config_never_had_are_refused():
+    """A number that no release wrote may stand for other fields."""
+    with pytest.raises(FieldError, match="unknown _version") as caught:
+        from_envelope(envelope("FbgemmConfig", 2))
+    assert caught.value.pointer == "/_version"
+
+
+def test_a_bound_that_fbgemm_did_not_use_is_noted():
+    """Int4 weights had no use for activation_scale_ub, which 0.13 always wrote."""
+    data = envelope(
+        "FbgemmConfig",
+        1,
+        input_dtype="bfloat16",
+        weight_dtype="int4",
+        block_size=[1, 64],
+        activation_scale_ub=1200.0,
+    )
+    (note,) = read_document(data).notes
+    assert note.pointer == "/_data/activation_scale_ub"

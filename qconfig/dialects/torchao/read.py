@@ -35,7 +35,7 @@ from qconfig.dialects.torchao.replaced import REPLACED
 from qconfig.dialects.torchao.skipped import with_reach
 from qconfig.dialects.torchao.trace import Trace
 from qconfig.dialects.torchao.wrappers import Unwrapped, unwrap
-from qconfig.errors import DocumentError, QconfigError, json_pointer, raise_problems
+from qconfig.errors import DocumentError, FieldError, QconfigError, json_pointer, raise_problems
 from qconfig.versioning import Config
 
 
@@ -143,6 +143,14 @@ class _Reader:
     def _replaced(self, data: Mapping[str, Any], wire_name: str, ours: str, theirs: str) -> Any:
         """Translate a config that another one of torchao's says as well."""
         payload = object_in(data)
+        version = version_in(data, payload)
+        if version is not None and (type(version) is not int or version != 1):
+            raise FieldError(
+                "unknown _version",
+                pointer="/_version",
+                found=version,
+                expected=f"{wire_name} _version 1, the only one that torchao wrote",
+            )
         found = REPLACED[wire_name]({k: v for k, v in payload.items() if k != "version"})
         for key, text in found.notes:
             place = f"{theirs}/_data{json_pointer(key)}" if key else theirs

@@ -5,7 +5,7 @@ from typing import Any
 
 from attrs import frozen
 
-from qconfig.errors import MigrationError
+from qconfig.errors import MigrationError, UnknownFieldError, json_pointer
 
 Payload = Mapping[str, Any]
 
@@ -46,6 +46,8 @@ _ROW = {"_type": "PerRow", "_version": 1, "_data": {}}
 
 
 def _semi_sparse_float8(data: Payload) -> Replacement:
+    known = ("layout", "activation_dtype", "weight_dtype")
+    _check_fields("Float8DynamicActivationFloat8SemiSparseWeightConfig", data, known)
     fields = {
         "activation_dtype": {"_type": "torch.dtype", "_data": "float8_e5m2"},
         **{name: value for name, value in data.items() if name != "layout"},
@@ -63,32 +65,57 @@ def _dtype(data: Payload, name: str) -> Any:
     return found.removeprefix("torch.") if isinstance(found, str) else found
 
 
+_FBGEMM_FIELDS = (
+    *("input_dtype", "weight_dtype", "output_dtype", "block_size", "activation_scale_ub"),
+    "preshuffle",
+)
+_UNUSED_BOUND = "torchao did not use it for int4 weights: not carried"
+
+
 def _fbgemm(data: Payload) -> Replacement:
-    """Return what the two element types ask for; both kernels have one form of either."""
+    """Return what the element types ask for; all kernels give bfloat16."""
+    _check_fields("FbgemmConfig", data, _FBGEMM_FIELDS)
     pair = (_dtype(data, "input_dtype"), _dtype(data, "weight_dtype"))
     block = data.get("block_size")
     group = block[-1] if isinstance(block, list) and block else None
     packing = "preshuffled" if data.get("preshuffle") else "plain"
-    if pair == ("bfloat16", "int4") and type(group) is int:
+    has_bound = data.get("activation_scale_ub") is not None
+    notes = (("activation_scale_ub", _UNUSED_BOUND),) if has_bound else ()
+    output = _dtype(data, "output_dtype")
+    is_served = output in (None, "bfloat16")
+    if is_served and pair == ("bfloat16", "int4") and type(group) is int:
         fields = {"group_size": group, "int4_packing_format": packing}
-        return Replacement("Int4WeightOnlyConfig", 2, fields)
-    if pair == ("float8_e4m3fn", "int4") and group == 128:
+        return Replacement("Int4WeightOnlyConfig", 2, fields, notes)
+    if is_served and pair == ("float8_e4m3fn", "int4") and group == 128:
         fields = {"int4_packing_format": packing}
-        return Replacement("Float8DynamicActivationInt4WeightConfig", 1, fields)
-    if pair == ("float8_e4m3fn", "float8_e4m3fn"):
+        return Replacement("Float8DynamicActivationInt4WeightConfig", 1, fields, notes)
+    if is_served and pair == ("float8_e4m3fn", "float8_e4m3fn"):
         fields = {"granularity": _ROW, "activation_value_ub": data.get("activation_scale_ub")}
         return Replacement("Float8DynamicActivationFloat8WeightConfig", 2, fields)
     raise MigrationError(
         "FbgemmConfig of torchao 0.12 and 0.13 had no kernel for these types",
         pointer="/_data",
-        found=(*pair, group),
+        found=(*pair, output, group),
         expected="input_dtype bfloat16 and weight_dtype int4, float8_e4m3fn and int4 with groups "
-        "of 128, or float8_e4m3fn twice",
+        "of 128, or float8_e4m3fn twice; output_dtype bfloat16",
     )
 
 
-def _qat_convert(_: Payload) -> Replacement:
+def _qat_convert(data: Payload) -> Replacement:
+    _check_fields("FromIntXQuantizationAwareTrainingConfig", data, ())
     return Replacement("QATConfig", 1, {"step": "convert"})
+
+
+def _check_fields(name: str, data: Payload, known: tuple[str, ...]) -> None:
+    """Raise UnknownFieldError for the first field that the config never had."""
+    for key in data:
+        if key not in known:
+            raise UnknownFieldError(
+                "unknown field",
+                pointer=json_pointer("_data", key),
+                found=key,
+                expected=f"a field of {name}: " + (", ".join(known) or "none"),
+            )
 
 
 REPLACED: Mapping[str, Callable[[Payload], Replacement]] = {
