@@ -45,6 +45,11 @@ class TensorUpgrade:
         changes = self.origin.changes if self.origin is not None else ()
         return not changes and all(step.lossless for step in self.steps)
 
+    @property
+    def exact(self) -> bool:
+        """Whether values and products are the writer's, and nothing about them had to be taken."""
+        return self.origin is None or not (self.origin.changes or self.origin.ambiguities)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
         return {
@@ -57,6 +62,7 @@ class TensorUpgrade:
             "steps": [step.doc for step in self.steps],
             "drops": [step.drops for step in self.steps if step.drops is not None],
             "lossless": self.lossless,
+            "exact": self.exact,
         }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
 from qconfig import inspect_checkpoint, load_checkpoint, upgrade_checkpoint
@@ -207,3 +208,22 @@ def test_inspect_shows_what_torchao_stored(model: torch.nn.Module, tmp_path: Pat
     assert found.dialect == "torchao-pickle"
     assert found.outdated
     assert {t.origin for t in found.tensors} == {None, "Int8Tensor"}
+
+
+def test_two_checkpoints_in_one_directory_are_refused(
+    model: torch.nn.Module, tmp_path: Path
+) -> None:
+    """A file that lies beside the pickle is never written over what was made of it."""
+    directory = saved(tmp_path / "old", {"pytorch_model.bin": model.state_dict()})
+    save_file({"0.bias": torch.zeros(16)}, directory / "model.safetensors")
+    with pytest.raises(CheckpointError, match="has the name of one that is written") as caught:
+        upgrade_checkpoint(directory, tmp_path / "new", dialect="torchao-pickle")
+    assert caught.value.file == str(directory / "model.safetensors")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_report_says_that_values_are_the_writers(model: torch.nn.Module, tmp_path: Path) -> None:
+    """A tensor that is carried without change or doubt is exact in the report."""
+    torch.save(model.state_dict(), tmp_path / "old.pt")
+    report = upgrade_checkpoint(tmp_path / "old.pt", None, dry_run=True)
+    assert [t.to_dict()["exact"] for t in report.tensors] == [True, True]
