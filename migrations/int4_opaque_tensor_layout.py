@@ -28,7 +28,7 @@ from qconfig.configs.supported import choice_of
 from qconfig.errors import LayoutError, MigrationError
 from qconfig.layouts.blocks import scale_shape
 from qconfig.layouts.int4 import Int4TensorLayout
-from qconfig.layouts.int4_packing import CpuInt4Order, signed_pairs, unpack_cpu_int4
+from qconfig.layouts.int4_packing import CpuInt4Order, cpu_pairs
 from qconfig.migrations.int4_groups import check_pairs, check_shown, group_of, int4_layout
 from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
 
@@ -236,7 +236,7 @@ def codes_to_rows(old: Int4OpaqueTensorLayoutV3) -> Int4TensorLayout:
 def _rows(packed: "torch.Tensor", *, order: CpuInt4Order) -> "torch.Tensor":
     import torch
 
-    return signed_pairs(unpack_cpu_int4(packed.view(torch.uint8), order))
+    return cpu_pairs(packed.view(torch.uint8), order)
 
 
 # Checks of retired classes are frozen with them: they do not follow those of the current class.

@@ -25,7 +25,7 @@ from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.supported import choice_of
 from qconfig.errors import LayoutError
 from qconfig.layouts.int4 import Int4TensorLayout
-from qconfig.layouts.int4_packing import GpuInt4Order, gpu_shape, signed_pairs, unpack_gpu_int4
+from qconfig.layouts.int4_packing import GpuInt4Order, gpu_pairs, gpu_shape
 from qconfig.migrations.int4_groups import check_pairs, check_shown, group_of, int4_layout
 from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
 
@@ -148,9 +148,9 @@ def _rows(packed: "torch.Tensor", *, shape: tuple[int, ...], order: GpuInt4Order
 
     matrix = (shape[-2], shape[-1])
     if len(shape) == 2:
-        return signed_pairs(unpack_gpu_int4(packed, matrix, order))
+        return gpu_pairs(packed, matrix, order)
     matrices = packed.flatten(0, -5)
-    rows = [signed_pairs(unpack_gpu_int4(m, matrix, order)) for m in matrices]
+    rows = [gpu_pairs(m, matrix, order) for m in matrices]
     return torch.stack(rows).view(*shape[:-1], shape[-1] // 2)
 
 

@@ -176,10 +176,11 @@ def _unpacked(
     result = torch.zeros(shape, dtype=torch.uint8, device=first.device)
     shift = 0
     widths = [b for b in _SHARDS if bits & b]
-    for width, shard in zip(widths, [first, *(o.load() for o in others)], strict=True):
+    for index, width in enumerate(widths):
+        shard = others[index - 1].load() if index else first
         parts = result.chunk(8 // width, dim) if result.numel() else ()
         for place, part in enumerate(parts):
-            codes = (shard >> (place * width)) & ((1 << width) - 1)
-            part.bitwise_or_(codes << shift)
+            codes = (shard >> (place * width)).bitwise_and_((1 << width) - 1)
+            part.bitwise_or_(codes.bitwise_left_shift_(shift))
         shift += width
     return result

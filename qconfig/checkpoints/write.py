@@ -49,7 +49,6 @@ def write_checkpoint(
     directory = origin.directory if origin and origin.is_directory else None
     carried = other_files(origin, follow_symlinks=follow_symlinks) if origin else []
     shards = _filled(shards)
-    raise_problems(_taken(carried, directory, shards), file=target)
     if origin:
         _check_carried(carried, origin.directory, {*shards, INDEX_FILE, CONFIG_FILE})
     stored = _stored(shards, Path(target))
@@ -82,23 +81,6 @@ def _check_carried(carried: list[Path], directory: Path, written: set[str]) -> N
         if path.relative_to(directory).as_posix() in written
     ]
     raise_problems(problems, file=directory)
-
-
-def _taken(
-    carried: list[Path], directory: Path | None, shards: Mapping[str, ShardContents]
-) -> list[QconfigError]:
-    """Return a problem for each file that would be carried along to the name of a shard."""
-    return [
-        CheckpointError(
-            "the directory holds another file of the name of a new shard",
-            file=path,
-            found=path.name,
-            expected="no such file beside what is read",
-            hint="it is a checkpoint of its own; name the file to be read, or move this one away",
-        )
-        for path in carried
-        if directory is not None and path.relative_to(directory).as_posix() in shards
-    ]
 
 
 def check_contents(shards: Mapping[str, ShardContents], directory: Path) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 _K_TILE = 16
+_SLAB = 1 << 20
 
 
 class CpuInt4Order(StrEnum):
@@ -159,9 +160,10 @@ def unpack_words_int4(packed: "torch.Tensor") -> "torch.Tensor":
     """
     import torch
 
-    shifts = torch.arange(0, 32, 4, dtype=torch.int32)
-    nibbles = (packed.unsqueeze(-1) >> shifts).bitwise_and_(15).to(torch.uint8)
-    return nibbles.reshape(*packed.shape[:-1], 8 * packed.shape[-1])
+    codes = torch.empty((*packed.shape, 8), dtype=torch.uint8)
+    for i in range(8):
+        codes[..., i] = (packed >> 4 * i).bitwise_and_(15)
+    return codes.reshape(*packed.shape[:-1], 8 * packed.shape[-1])
 
 
 def signed_pairs(codes: "torch.Tensor") -> "torch.Tensor":
@@ -178,6 +180,53 @@ def signed_pairs(codes: "torch.Tensor") -> "torch.Tensor":
     pairs = codes[..., ::2] | codes[..., 1::2] << 4
     # In two's complement, taking 8 from a code of 4 bits flips its highest bit.
     return (pairs ^ 0x88).view(torch.int8)
+
+
+def cpu_pairs(packed: "torch.Tensor", order: CpuInt4Order) -> "torch.Tensor":
+    """Return `signed_pairs` of `unpack_cpu_int4`, in slabs that need little memory.
+
+    Args:
+        packed: uint8, (N, K/2), contiguous, N even.
+        order: of the processor that packed it.
+
+    Returns:
+        int8, (N, K/2).
+    """
+    import torch
+
+    result = torch.empty(packed.shape, dtype=torch.int8)
+    rows, half = packed.shape
+    step = order.rows * max(1, _SLAB // max(1, half * order.rows))
+    for start in range(0, rows, step):
+        slab = packed[start : start + step]
+        result[start : start + step] = signed_pairs(unpack_cpu_int4(slab, order))
+    return result
+
+
+def gpu_pairs(
+    packed: "torch.Tensor", shape: tuple[int, int], order: GpuInt4Order = GpuInt4Order.CUDA
+) -> "torch.Tensor":
+    """Return `signed_pairs` of `unpack_gpu_int4`, in slabs that need little memory.
+
+    Args:
+        packed: int32, (N'/8, K'/(16 T), 32, T/2) for T tiles of 16 columns at a time: 2, 4 or 8.
+        shape: (N, K) of the matrix, at most (N', K'), with an even K.
+        order: of the device that packed it.
+
+    Returns:
+        int8, (N, K/2).
+    """
+    import torch
+
+    rows, columns = shape
+    result = torch.empty((rows, columns // 2), dtype=torch.int8)
+    # AMD's fragments have the rows of two entries.
+    step = 2 * max(1, _SLAB // max(1, 8 * packed[0].numel()))
+    for first in range(0, rows, 8 * step):
+        stop = min(rows, first + 8 * step)
+        slab = packed[first // 8 : first // 8 + step]
+        result[first:stop] = signed_pairs(unpack_gpu_int4(slab, (stop - first, columns), order))
+    return result
 
 
 def gpu_shape(packed: tuple[int, ...]) -> tuple[int, int]:

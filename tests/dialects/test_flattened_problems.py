@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.codec.safetensors_header import read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.dialects.torchao.safetensors_read import read_flattened
@@ -204,6 +205,33 @@ def test_a_malformed_listing_is_named(tmp_path, parts, text):
     with pytest.raises(QconfigError) as caught:
         read_flattened({"m.safetensors": header}, lazy_tensors(header))
     assert caught.value.problems[0].message == "tensor_names is not a list of names"
+
+
+@pytest.mark.parametrize("text", ['["a.weight"', "[" * 100_000, '{"a": 1}', None])
+def test_a_listing_that_is_lost_does_not_make_the_parts_plain(tmp_path, parts, text):
+    """Descriptions of quantized tensors are torchao's, even where nobody lists them."""
+    tensors, metadata = parts
+    del metadata["tensor_names"]
+    if text is not None:
+        metadata["tensor_names"] = text
+    save_file(tensors, tmp_path / "model.safetensors", metadata)
+    with pytest.raises(QconfigError) as caught:
+        open_checkpoint(tmp_path)
+    assert any("tensor_names" in problem.message for problem in caught.value.problems)
+
+
+def test_metadata_of_others_with_a_type_is_not_torchaos(tmp_path):
+    """What another library describes by `_type` is none of torchao's classes."""
+    metadata = {"a": '{"_type": {"x": 1}}', "b": '{"_type": "Lora"}', "c": "_type"}
+    save_file({"a.weight": weight(4, 4)}, tmp_path / "model.safetensors", metadata)
+    assert open_checkpoint(tmp_path).dialect == "qconfig"
+
+
+def test_a_class_name_that_is_no_text_is_passed_over(tmp_path, parts):
+    """An unlisted text whose `_type` is an object describes nothing."""
+    tensors, metadata = parts
+    found = read_files(tmp_path, {"m": (tensors, metadata | {"x": '{"_type": {"y": 1}}'})})
+    assert found.metadata["m"] == {"x": '{"_type": {"y": 1}}'}
 
 
 def test_all_problems_come_at_once(tmp_path):

@@ -15,7 +15,8 @@ def int8_weight() -> torch.Tensor:
     """Return a weight that torchao has quantized."""
     layers = torch.nn.Sequential(torch.nn.Linear(32, 16, bias=False))
     quantize_(layers, Int8WeightOnlyConfig(version=2))
-    return layers[0].weight
+    weight: torch.Tensor = layers[0].weight  # type: ignore[assignment]
+    return weight
 
 
 def swapped(name: str, seed: int = 0) -> dict[str, torch.Tensor]:

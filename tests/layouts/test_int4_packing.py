@@ -12,6 +12,8 @@ from qconfig.layouts.int4_packing import (
     CpuInt4Order,
     GpuInt4Order,
     cpu_orders_agree,
+    cpu_pairs,
+    gpu_pairs,
     gpu_shape,
     signed_pairs,
     unpack_cpu_int4,
@@ -142,3 +144,22 @@ def test_all_orders_agree_on_sixteen_rows_only(rows):
     """One tile of 16 rows is the same for every processor."""
     agree = [cpu_orders_agree(rows, a, b) for a in CpuInt4Order for b in CpuInt4Order]
     assert all(agree) is (rows == 16)
+
+
+@pytest.mark.parametrize("order", CpuInt4Order)
+@pytest.mark.parametrize("rows", [2, 64, 96, 162])
+def test_slabs_of_the_cpu_kernel_give_the_whole(monkeypatch, order, rows):
+    """Codes that come a few tiles at a time are those that come at once."""
+    packed = codes_of(rows, 20).view(rows, 10, 2)[..., 0] * 17
+    monkeypatch.setattr("qconfig.layouts.int4_packing._SLAB", 1)
+    assert torch.equal(cpu_pairs(packed, order), signed_pairs(unpack_cpu_int4(packed, order)))
+
+
+@pytest.mark.parametrize("order", GpuInt4Order)
+@pytest.mark.parametrize("shape", [(16, 64), (27, 60), (48, 62)])
+def test_slabs_of_the_gpu_kernel_give_the_whole(monkeypatch, order, shape):
+    """So are those of a device, without the rows and columns of padding."""
+    packed = packed_for_gpu(codes_of(*shape), 2, order.value)
+    monkeypatch.setattr("qconfig.layouts.int4_packing._SLAB", 1)
+    whole = signed_pairs(unpack_gpu_int4(packed, shape, order))
+    assert torch.equal(gpu_pairs(packed, shape, order), whole)

@@ -9,7 +9,7 @@ from typing import Any
 from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.open import read_config_json
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.index_file import SUFFIX, read_index, shard_path
+from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
 from qconfig.codec.pickled_values import (
     PickledEnum,
     PickledFunction,
@@ -59,13 +59,15 @@ class TorchaoPickles:
             CheckpointError: the files contradict each other, or hold no state_dict.
             QconfigError: a tensor cannot be read.
         """
-        files, consumed = _files(path, follow_symlinks=follow_symlinks)
+        files, index = _files(path, follow_symlinks=follow_symlinks)
         config_json = read_config_json(path) if path.is_dir() else None
         config, notes = model_config(config_json, writer, path)
         opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
         merged = _Merged()
         for name, torch_file in opened.items():
-            merged.add(torch_file, _shard_name(name) if len(files) > 1 else SINGLE_FILE)
+            merged.add(name, torch_file, _shard_name(name) if len(files) > 1 else SINGLE_FILE)
+        if index is not None:
+            merged.check(index, path / INDEX_FILE)
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
         result = interpreted(
             merged.plain, merged.stored, merged.shard_of, writer, path, ties=merged.ties
@@ -82,10 +84,11 @@ class TorchaoPickles:
             {shard: {} for shard in dict.fromkeys(merged.shard_of.values())} or {SINGLE_FILE: {}},
             (*notes, *merged.notes, *result.notes()),
             is_directory=path.is_dir(),
+            index=index,
             dialect=self.name,
             origins=result.origins,
             config=config,
-            consumed=consumed,
+            consumed=frozenset({INDEX_FILE}),
         )
 
 
@@ -97,11 +100,12 @@ class _Merged:
         self.stored: dict[str, Stored] = {}
         self.shard_of: dict[str, str] = {}
         self.ties: dict[str, str] = {}
+        self.file_of: dict[str, str] = {}
         self.problems: list[QconfigError] = []
         self.notes: list[str] = []
 
-    def add(self, file: TorchFile, shard: str) -> None:
-        """Add the state_dict of one file."""
+    def add(self, label: str, file: TorchFile, shard: str) -> None:
+        """Add the state_dict of one file, which has the name `label` in its directory."""
         if not isinstance(file.root, Mapping):
             error = CheckpointError(
                 "not a state_dict", file=file.path, found=file.root, expected=_A_STATE_DICT
@@ -121,7 +125,7 @@ class _Merged:
                 )
             elif not isinstance(value, PickledTensor | PickledSubclass):
                 self.problems.append(_no_tensor(file, name, value))
-            elif name in self.shard_of or name in self.ties:
+            elif self.file_of.setdefault(name, label) != label:
                 self.problems.append(
                     CheckpointError("the tensor lies in two files", file=file.path, fqn=name)
                 )
@@ -130,6 +134,25 @@ class _Merged:
             else:
                 self._put(file, name, value)
                 self.shard_of[name] = shard
+
+    def check(self, index: ShardIndex, file: Path) -> None:
+        """Find what the index says of a tensor and no file bears out, and what it leaves out."""
+        for name, shard in index.weight_map.items():
+            if self.file_of.get(name) != shard:
+                self.problems.append(
+                    CheckpointError(
+                        "the index names a shard that does not hold the tensor",
+                        file=file,
+                        fqn=name,
+                        found=shard,
+                        expected=self.file_of.get(name, "a shard that holds it"),
+                    )
+                )
+        self.notes += [
+            f"{shard} holds {name}, which is not in the index"
+            for name, shard in self.file_of.items()
+            if name not in index.weight_map
+        ]
 
     def _put(self, file: TorchFile, name: str, value: PickledTensor | PickledSubclass) -> None:
         if isinstance(value, PickledTensor):
@@ -181,10 +204,10 @@ _PARTS: Mapping[type, tuple[str, ...]] = {
 }
 
 
-def _files(path: Path, *, follow_symlinks: bool) -> tuple[dict[str, Path], frozenset[str]]:
-    """Return the files with tensors by name, and the names of what says where they are."""
+def _files(path: Path, *, follow_symlinks: bool) -> tuple[dict[str, Path], ShardIndex | None]:
+    """Return the files with tensors by name, and what says where they are."""
     if not path.is_dir():
-        return {path.name: path}, frozenset()
+        return {path.name: path}, None
     if os.path.lexists(path / INDEX_FILE):
         index = read_index(path / INDEX_FILE, suffix=".bin")
         names = sorted(set(index.weight_map.values()))
@@ -192,14 +215,13 @@ def _files(path: Path, *, follow_symlinks: bool) -> tuple[dict[str, Path], froze
             name: shard_path(path, name, follow_symlinks=follow_symlinks, suffix=".bin")
             for name in names
         }
-        return files, frozenset({INDEX_FILE})
+        return files, index
     present = sorted(p.name for p in path.iterdir() if p.suffix in SUFFIXES)
     if SINGLE_PICKLE in present or len(present) == 1:
         name = SINGLE_PICKLE if SINGLE_PICKLE in present else present[0]
         suffix = Path(name).suffix
-        return {
-            name: shard_path(path, name, follow_symlinks=follow_symlinks, suffix=suffix)
-        }, frozenset()
+        file = shard_path(path, name, follow_symlinks=follow_symlinks, suffix=suffix)
+        return {name: file}, None
     raise ContainerError(
         "no pickled checkpoint here" if not present else "several files and no index",
         file=path,

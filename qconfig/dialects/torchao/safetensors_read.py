@@ -58,7 +58,9 @@ class Flattened:
 
 
 def is_torchao(metadata: Any) -> bool:
-    """Return whether header metadata is torchao's: a list of names, and the type of one of them.
+    """Return whether header metadata is torchao's: a list of names and the type of one of them.
+
+    A description of a quantized tensor is enough.
 
     Foreign metadata of any form is not torchao's, and never an error.
 
@@ -69,10 +71,9 @@ def is_torchao(metadata: Any) -> bool:
         return False
     names = _json(metadata.get(TENSOR_NAMES))
     if not isinstance(names, list):
-        return False
-    described = (metadata.get(name) for name in names if isinstance(name, str))
-    contents = (_json(text) for text in described if text is not None)
-    return any(isinstance(c, dict) and isinstance(c.get(TYPE), str) for c in contents)
+        # Who lost the list still has the descriptions.
+        return any(_kind(text) in PARTS for text in metadata.values())
+    return any(_kind(metadata.get(name)) is not None for name in names if isinstance(name, str))
 
 
 def read_flattened(headers: Mapping[str, Header], tensors: Mapping[str, LazyTensor]) -> Flattened:
@@ -291,7 +292,7 @@ class _Reader:
         seen = set(self._listed)
         for header in self._headers.values():
             for name, text in header.metadata.items():
-                if name in seen or TYPE not in text or not _is_description(text):
+                if name in seen or _kind(text) not in {*PARTS, *PLAIN_TYPES}:
                     continue
                 seen.add(name)
                 yield CheckpointError(
@@ -303,6 +304,8 @@ class _Reader:
                 )
 
 
-def _is_description(text: str) -> bool:
-    content = _json(text)
-    return isinstance(content, dict) and content.get(TYPE) in {*PARTS, *PLAIN_TYPES}
+def _kind(text: Any) -> str | None:
+    """Return the name of a class that a text describes a tensor of, or None if it does not."""
+    content = _json(text) if isinstance(text, str) and TYPE in text else None
+    kind = content.get(TYPE) if isinstance(content, dict) else None
+    return kind if isinstance(kind, str) else None

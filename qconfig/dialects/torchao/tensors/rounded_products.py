@@ -18,6 +18,7 @@ _ROUNDED_WEIGHTS = (
     "rounded before the zero point is added; here, as in its kernel since 0.9, nothing is rounded "
     "before the end: in bfloat16 a weight differs by at most 2**-8 of that product and a last place"
 )
+_SLAB = 1 << 18
 _MOST_SCALES = 40
 """Up to so many scales of a group a zero point leaves its codes apart in bfloat16.
 
@@ -59,7 +60,10 @@ def with_rounded_products(read: Read, context: Context) -> Read:
 
 def _largest_zero_point(pairs: Any) -> float:
     """Return the largest zero point in scales of its group; padding has a scale of 0 or 1."""
-    scale, zero = pairs.load().double().unbind(-1)
-    ratios = (zero / scale).abs()
-    ratios = ratios[ratios.isfinite()]
-    return float(ratios.max()) if ratios.numel() else 0.0
+    largest = 0.0
+    for part in pairs.load().flatten(0, -2).split(_SLAB):
+        scale, zero = part.double().unbind(-1)
+        ratios = (zero / scale).abs()
+        ratios = ratios[ratios.isfinite()]
+        largest = max(largest, float(ratios.max()) if ratios.numel() else 0.0)
+    return largest
