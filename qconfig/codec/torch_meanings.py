@@ -155,7 +155,9 @@ class TorchMeanings:
         self._work_left -= amount
         if self._work_left < 0:
             raise ContainerError(
-                "the pickle copies its values too often", found="a flood", expected=self._most_work
+                "the pickle copies its values too often",
+                found=f"{amount} values more",
+                expected=f"values: {self._most_work}",
             )
 
     def _ordered_dict(self, arguments: tuple[Any, ...]) -> dict[Any, Any]:

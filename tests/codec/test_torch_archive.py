@@ -130,6 +130,11 @@ def test_other_forms_are_refused_by_name(path):
     assert "bytes that begin with b'GGUF" in refusal(path, b"GGUF\x03\0\0\0")
 
 
+def test_the_start_of_an_archive_is_refused(path):
+    """A few bytes of one cannot hold its end."""
+    assert "is too short" in refusal(path, b"PK\x03\x04")
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_scripted_model_is_refused_by_name(path):
     """As torch.jit.save writes it."""

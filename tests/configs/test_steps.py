@@ -94,6 +94,12 @@ def test_torchaos_version_says_which_fields_count(version, hqq):
         ("IntxWeightOnlyConfig", 2, {"packing_format": "PLAIN"}, "packing_format"),
         (INT8_INTX, 1, {}, "has_weight_zeros"),
         ("AWQConfig", 2, {"quant_dtype": "uint3", "use_hqq": True}, "use_hqq"),
+        (
+            "Float8DynamicActivationInt4WeightConfig",
+            1,
+            {"packing_format": "MARLIN_SPARSE"},
+            "packing_format",
+        ),
         ("SmoothQuantConfig", 1, {"smoothing_factor": SCALE}, "smoothing_factor"),
         ("SmoothQuantConfig", 1, {"act_scales": SCALE}, "act_scales"),
         ("SmoothQuantConfig", 1, {"wei_scales": SCALE}, "wei_scales"),

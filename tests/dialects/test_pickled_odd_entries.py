@@ -34,6 +34,13 @@ def test_attributes_of_a_tensor_are_noted(tmp_path: Path) -> None:
     assert report.notes[0] == "a has Python attributes, which are not carried: partition"
 
 
+def test_a_directory_without_pickles_is_refused(tmp_path: Path) -> None:
+    """The error says which names are looked for."""
+    with pytest.raises(ContainerError, match="no pickled checkpoint here") as caught:
+        upgrade_checkpoint(tmp_path, tmp_path / "new", dialect="torchao-pickle")
+    assert "pytorch_model.bin" in caught.value.expected
+
+
 def test_a_bare_tensor_is_described(tmp_path: Path) -> None:
     """A tensor without a name is no state_dict, and the error says what it is."""
     layers = torch.nn.Sequential(torch.nn.Linear(32, 16))

@@ -123,6 +123,7 @@ def test_fpx_names_are_those_of_diffusers():
             "/modules_to_not_convert",
         ),
         ({"tensor_names": "[]", "a": {}}, FieldError, "/tensor_names"),
+        ({"quantization_config_dict_json": 3}, FieldError, "/quantization_config_dict_json"),
     ],
     ids=str,
 )
