@@ -82,9 +82,9 @@ def command(
         output.result(result)
     else:
         _show(done, result, output)
+        for problem in done.problems:
+            output.problem(problem)
     output.notes(done.notes)
-    for problem in done.problems:
-        output.problem(problem)
     return 1 if (dry_run and done.needed) or done.problems else 0
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
-from tests.cli.calls import call
+from tests.cli.calls import call, call_json
 
 
 @pytest.fixture
@@ -72,3 +72,15 @@ def test_suffixes_in_capitals_are_known(pickle: Path) -> None:
     """WEIGHTS.PT is a file of torch.save, too."""
     renamed = pickle.rename(pickle.parent / "WEIGHTS.PT")
     assert call("inspect", renamed).exit_code == 0
+
+
+def test_problems_of_what_was_written_stand_in_the_json(pickle: Path, tmp_path: Path) -> None:
+    """stdout is one JSON document, and the exit code is 1, where verify finds something."""
+    state = torch.load(pickle, weights_only=False)
+    state["0.weight"].scale.fill_(-1)
+    torch.save(state, tmp_path / "bad.pt")
+    code, document = call_json("upgrade", tmp_path / "bad.pt", tmp_path / "new")
+    assert code == 1
+    (problem,) = document["result"]["problems"]
+    assert problem["fqn"] == "0.weight"
+    assert problem["pointer"] == "/scale"
