@@ -24,7 +24,7 @@ def reduce_packed(tensor: "PackedTensor") -> tuple[Any, ...]:
     tensors = {k: _compact(t) for k, t in tensor.inner_tensors.items() if t is not None}
     attributes = {**tensor.inner_attributes, "dtype": tensor.shown_dtype}
     for field in attrs.fields(tensor.layout_class):
-        if is_left_out(field, attributes.get(field.name)):
+        if field.name in attributes and is_left_out(field, attributes[field.name]):
             del attributes[field.name]
     is_parameter = bool(tensor.__dict__.get("_is_param"))
     stored = {k: as_comparable(t) for k, t in tensors.items()}
