@@ -139,7 +139,12 @@ def attribute(
         max_length: most entries of a string, tuple or mapping.
         added: whether the field is younger than the first release of its version. Documents leave
             it out while it has its default, so that readers of that release take them.
+
+    Raises:
+        RegistrationError: an added field without a plain default.
     """
+    if added and (default is NOTHING or factory is not None):
+        raise RegistrationError("an added field needs a default that documents can leave out")
     info = FieldInfo(doc, minimum, maximum, pattern, min_length, max_length, added=added)
     bounded = any(b is not None for b in (minimum, maximum, pattern, min_length, max_length))
     kwargs: dict[str, Any] = {"factory": factory} if factory else {"default": default}

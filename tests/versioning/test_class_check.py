@@ -118,6 +118,13 @@ def test_lengths(annotation, bounds):
     check_class(entry(annotation, **bounds))
 
 
+@pytest.mark.parametrize("default", [{}, {"factory": tuple}])
+def test_added_fields_have_a_default_to_leave_out(default):
+    """Readers of the first release of a version know nothing of the field."""
+    with pytest.raises(RegistrationError, match="an added field needs a default"):
+        entry(tuple[int, ...], added=True, **default)
+
+
 def test_default_depends_on_no_other_field():
     """A default that is computed from other fields cannot stand in a schema."""
     default = attrs.Factory(lambda self: self.other, takes_self=True)
