@@ -13,7 +13,7 @@ from tests.torchao_files import DATA, ROOT
 BASELINE = DATA / "load_table.json"
 PAGE = ROOT / "docs" / "old-torchao-checkpoints.md"
 README = ROOT / "README.md"
-Baseline = dict[str, dict[str, list[str]]]
+Baseline = dict[str, dict[str, tuple[str, str, float]]]
 
 # The codes of LOAD_TABLE.md beside the collection: `k` is equal where torchao has no kernel for
 # the output on a CPU, `u` is read only where pickles may run code.
@@ -23,9 +23,9 @@ _OTHERWISE = frozenset({"~", "D", "u~"})
 
 
 def baseline() -> Baseline:
-    """Return state and torchao's code of each file, by release and name."""
-    stored: Baseline = json.loads(BASELINE.read_text("utf-8"))
-    return stored
+    """Return state, torchao's code and the largest gap of each file, by release and name."""
+    stored = json.loads(BASELINE.read_text("utf-8"))
+    return {r: {name: tuple(row) for name, row in each.items()} for r, each in stored.items()}
 
 
 def page_table(rows: Baseline) -> list[str]:
@@ -33,9 +33,9 @@ def page_table(rows: Baseline) -> list[str]:
     head = (
         "| torchao | files | torchao 0.18: equal | only by running the pickle | other numbers "
         "| unreadable or broken | qconfig: equal | up to roundings of sums | named change "
-        "| structure only | refused |"
+        "| structure only | not in the file | refused |"
     )
-    lines = [head, "|---|" + "---:|" * 10]
+    lines = [head, "|---|" + "---:|" * 11]
     total: Counter[str] = Counter()
     for release in sorted(rows, key=lambda r: [int(n) for n in r.split(".")]):
         counts = _counts(list(rows[release].values()))
@@ -56,7 +56,7 @@ def totals(rows: Baseline) -> str:
         f"{read}: {ours} give their release's weights bit for bit and its outputs bit "
         "for bit or up to the order of a sum, "
         f"{counts['explained']} differ by what the report names and bounds, {counts['structure']} "
-        "hold zeros in place of codes."
+        f"hold zeros in place of codes, {counts['absent']} lack what was quantized."
     )
 
 
@@ -73,10 +73,10 @@ def write_docs(rows: Baseline) -> None:
     README.write_text(put(README, "load totals", totals(rows)), "utf-8")
 
 
-def _counts(rows: list[list[str]]) -> Counter[str]:
+def _counts(rows: list[tuple[str, str, float]]) -> Counter[str]:
     """Count each file once under its state, and once under what torchao does."""
-    counts = Counter(state for state, _ in rows)
-    counts.update(_torchaos(code) for _, code in rows)
+    counts = Counter(state for state, _, _ in rows)
+    counts.update(_torchaos(code) for _, code, _ in rows)
     return counts
 
 
@@ -90,6 +90,6 @@ def _torchaos(code: str) -> str:
 
 def _line(release: str, counts: Counter[str]) -> str:
     columns = ("equal", "unsafe", "otherwise", "lost")
-    states = ("exact", "sums", "explained", "structure", "refused")
+    states = ("exact", "sums", "explained", "structure", "absent", "refused")
     cells = [str(counts[key] or "") for key in (*columns, *states)]
     return f"| {release} | {counts.total() // 2} | {' | '.join(cells)} |"

@@ -29,8 +29,8 @@ def documents() -> list[Any]:
         for name, entry in json.loads(file.read_text("utf-8")).items():
             form = entry.get("config_json", entry) if isinstance(entry, dict) else None
             if isinstance(form, dict) and "_type" in form:
-                id = f"{file.parent.name}/{file.stem}/{name}"
-                found.append(pytest.param(file.parent.name, f"{file.stem}/{name}", form, id=id))
+                release, place = file.parent.name, f"{file.stem}/{name}"
+                found.append(pytest.param(release, place, form, id=f"{release}/{place}"))
     return found
 
 

@@ -11,20 +11,23 @@ from tests.compatibility.load_table import RANKS, artifacts, row_of
 
 ROWS = baseline()
 FILES = list(artifacts())
+# Other processors and numbers of threads sum in another order.
+_SLACK = 2
 
 
 @pytest.mark.skipif(not FILES, reason="the collection of real files is not beside the repository")
 @pytest.mark.parametrize("artifact", FILES, ids=lambda a: f"{a.release}/{a.name}")
 def test_no_row_worsens(artifact) -> None:
-    """A file is in the state of the baseline or a better one, and never has wrong numbers."""
+    """A file is in the state of the baseline or a better one, as near, and never wrong."""
     row = row_of(artifact)
-    before = ROWS.get(artifact.release, {}).get(artifact.name, ["refused"])[0]
+    before, _, gap = ROWS.get(artifact.release, {}).get(artifact.name, ("refused", "", 1.0))
     assert RANKS.index(row.state) >= max(RANKS.index(before), RANKS.index("refused")), row.detail
+    assert row.gap <= _SLACK * gap, row.detail
 
 
 def test_no_file_of_the_baseline_has_wrong_numbers() -> None:
     """The baseline holds files that are equal, bounded, or refused; none is wrong."""
-    assert {state for each in ROWS.values() for state, _ in each.values()} <= set(RANKS[1:])
+    assert {state for each in ROWS.values() for state, _, _ in each.values()} <= set(RANKS[1:])
 
 
 def test_the_page_shows_the_table() -> None:
