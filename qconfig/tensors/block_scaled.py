@@ -185,8 +185,9 @@ def product(
     is_swizzled: bool = False,
     second: torch.Tensor | None = None,
     product_dtype: torch.dtype | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `flat @ weight.T`, the weight's values a few rows at a time in a buffer in cache.
+    """Return `flat @ weight.T + bias`; the weight's values lie in cache, a few rows at a time.
 
     Codes times their scale are exact in bfloat16: 4 bits or less, and 4 of an e4m3 scale.
 
@@ -201,6 +202,7 @@ def product(
         second: one more scale, one entry, which makes values inexact, or None.
         product_dtype: type that `second`, and then its product with a scale, is rounded to; or
             None.
+        bias: (N,), floating point, or None.
 
     Returns:
         (M, N), the type of `flat`, or float32 for bfloat16 where rows of the stored matrix are
@@ -211,11 +213,12 @@ def product(
     if second is not None:
         factor = _scaled(factor.to(torch.float32), second, product_dtype)
     if dim != qdata.dim() - 1:
-        return _sum_of_rows(flat, codes, factor, kind)
+        result = _sum_of_rows(flat, codes, factor, kind)
+        return result if bias is None else result.add_(bias)
     # With many activations the product itself takes longest; it is faster in large pieces.
     pieces = _PIECES_OF_LARGE_BATCHES if flat.shape[0] >= _LARGE_BATCH else 1
     parts = _values(codes, factor, kind, flat.dtype, pieces)
-    return product_of_parts(flat.contiguous(), rows, parts)
+    return product_of_parts(flat.contiguous(), rows, parts, bias)
 
 
 def _sum_of_rows(

@@ -68,8 +68,7 @@ class Float8Tensor(MatrixTensor):
         """Return `activation @ self.T + bias`; see `MatrixTensor.linear`."""
         scaled = self.scaled_activation(activation)
         form = _form(self.act_quant_kwargs)
-        result = float8_linear(scaled, self.qdata, self.scale, form, self.act_quant_scale)
-        result = result if bias is None else result + bias
+        result = float8_linear(scaled, self.qdata, self.scale, form, self.act_quant_scale, bias)
         if self.output_act_quant_kwargs is None:
             return result
         return self.output_seen(result).to(result.dtype)

@@ -24,8 +24,14 @@ import torch
 from qconfig.tensors.blockwise import per_row, row_buffer
 from qconfig.tensors.float8_activation import Format, quantize_rows
 from qconfig.tensors.float8_codes import RowWriter, code_step, dequantize_whole, write_codes
-from qconfig.tensors.float_product import product_of_parts
-from qconfig.tensors.linear_calls import needs_operator, rows_of
+from qconfig.tensors.float_product import product_of_parts, scaled, times_transposed
+from qconfig.tensors.linear_calls import (
+    bias_gradient,
+    empty_sums,
+    keep_bias,
+    needs_operator,
+    rows_of,
+)
 
 _WIDE_ROWS = 8
 _LARGE_BATCH = 128
@@ -34,14 +40,15 @@ _SCALED_MM_CAPABILITY = (8, 9)
 _SCALED_MM_MULTIPLE = 16
 
 
-def float8_linear(
+def float8_linear(  # noqa: PLR0917
     activation: torch.Tensor,
     qdata: torch.Tensor,
     scale: torch.Tensor,
     form: Format | None = None,
     act_scale: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `activation @ weight.T` for a weight of float8 codes.
+    """Return `activation @ weight.T + bias` for a weight of float8 codes.
 
     Args:
         activation: (..., K), floating point.
@@ -49,15 +56,16 @@ def float8_linear(
         scale: floating point, (N, 1), (1, 1), (N, K/g) or any other that divides (N, K).
         form: how the activation is quantized first, or None to leave it as it is.
         act_scale: static scale of the activation, one element, or None.
+        bias: (N,), floating point, or None.
 
     Returns:
-        (..., N) in the activation's type; differentiable with respect to the activation, with the
-        rounding of its quantization left out.
+        (..., N) in the activation's type; differentiable with respect to activation and bias, with
+        the rounding of the activation's quantization left out.
     """
-    if not needs_operator(activation, qdata):
-        return _product(activation, qdata, scale, form, act_scale)
-    how = () if form is None else (form.dtype, form.group, *form.bounds)
-    result: torch.Tensor = _operator(activation, qdata, scale, act_scale, *how)
+    if not needs_operator(activation, qdata, bias):
+        return _product(activation, qdata, scale, form, act_scale, bias)
+    how = (None,) * 4 if form is None else (form.dtype, form.group, *form.bounds)
+    result: torch.Tensor = _operator(activation, qdata, scale, act_scale, *how, bias)
     return result
 
 
@@ -71,61 +79,58 @@ def _operator(  # noqa: PLR0917
     act_group: int | None = None,
     low: float | None = None,
     high: float | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     form = None if act_dtype is None else Format(act_dtype, act_group, (low, high))
-    return _product(activation, qdata, scale, form, act_scale)
+    return _product(activation, qdata, scale, form, act_scale, bias)
 
 
 @_operator.register_fake
-def _fake(  # noqa: PLR0917
-    activation: torch.Tensor,
-    qdata: torch.Tensor,
-    scale: torch.Tensor,
-    act_scale: torch.Tensor | None = None,
-    act_dtype: torch.dtype | None = None,
-    act_group: int | None = None,
-    low: float | None = None,
-    high: float | None = None,
-) -> torch.Tensor:
+def _fake(activation: torch.Tensor, qdata: torch.Tensor, *others: Any) -> torch.Tensor:
     return activation.new_empty((*activation.shape[:-1], qdata.shape[0]))
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(inputs[1], inputs[2])
+    keep_bias(ctx, inputs[-1])
 
 
 def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     qdata, scale = ctx.saved_tensors
-    return float8_linear(gradient, qdata.t(), scale.t()), *(None,) * 7
+    result = None
+    if ctx.needs_input_grad[0]:
+        result = float8_linear(gradient, qdata.t(), scale.t())
+    return (result, *(None,) * 7, bias_gradient(ctx, gradient))
 
 
 torch.library.register_autograd("qconfig::float8_linear", _backward, setup_context=_setup)
 
 
-def _product(
+def _product(  # noqa: PLR0917
     activation: torch.Tensor,
     qdata: torch.Tensor,
     scale: torch.Tensor,
     form: Format | None,
     act_scale: torch.Tensor | None,
+    bias: torch.Tensor | None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape
     flat = rows_of(activation, columns)
-    shape = (*activation.shape[:-1], rows)
     if not flat.shape[0] or not rows or not columns:
-        return activation.new_zeros(shape)
+        return empty_sums(activation, rows, bias)
     if form is None:
-        result = _times_weight(flat, qdata, scale, None)
+        result = _times_weight(flat, qdata, scale, None, bias)
     else:
         codes, left_scale = quantize_rows(flat, form, act_scale)
         if _scaled_mm_serves(codes, qdata, left_scale, scale):
             result = _scaled_mm(codes, qdata, left_scale, scale, flat.dtype)
+            result = result if bias is None else result.add_(bias)
         elif left_scale.shape[1] == 1:
-            result = _times_weight(_bare(codes, flat), qdata, scale, left_scale)
+            result = _times_weight(_bare(codes, flat), qdata, scale, left_scale, bias)
         else:
             wide = dequantize_whole(codes, left_scale, torch.float32)
-            result = _times_weight(wide, qdata, scale, None)
-    return result.to(activation.dtype).view(shape)
+            result = _times_weight(wide, qdata, scale, None, bias)
+    return result.to(activation.dtype).view(*activation.shape[:-1], rows)
 
 
 def _bare(codes: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
@@ -144,27 +149,38 @@ def _product_type(flat: torch.Tensor) -> torch.dtype:
 
 
 def _times_weight(
-    flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, left_scale: torch.Tensor | None
+    flat: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    left_scale: torch.Tensor | None,
+    bias: torch.Tensor | None,
 ) -> torch.Tensor:
     # The result is float32 or wider where scales were applied to it, else as it was computed.
     is_bare, step = scale.shape[1] == 1, 1.0
+    own = None if is_bare or left_scale is not None else bias
     if flat.device.type == "cpu":
         kind, step = _product_type(flat), code_step(qdata.dtype)
-        result = _by_rows(flat.to(kind).contiguous(), qdata, None if is_bare else scale)
+        result = _by_rows(flat.to(kind).contiguous(), qdata, None if is_bare else scale, own)
     else:
         weight = qdata.to(flat.dtype) if is_bare else dequantize_whole(qdata, scale, flat.dtype)
-        result = torch.mm(flat, weight.t())
+        result = times_transposed(flat, weight, own)
     if is_bare or left_scale is not None:
         result = result.to(torch.promote_types(result.dtype, torch.float32))
     if is_bare:
-        result.mul_(per_row(scale, qdata.shape[0]).to(torch.float32) * step)
-    return result if left_scale is None else result.mul_(left_scale)
+        factor = per_row(scale, qdata.shape[0]).to(torch.float32) * step
+        result = scaled(result, factor, bias if left_scale is None else None)
+    return result if left_scale is None else scaled(result, left_scale, bias)
 
 
-def _by_rows(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
+def _by_rows(
+    flat: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor | None,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
     # With many activations the product itself takes longest; it is faster in large pieces.
     pieces = _PIECES_OF_LARGE_BATCHES if flat.shape[0] >= _LARGE_BATCH else 1
-    return product_of_parts(flat, qdata.shape[0], _parts(qdata, scale, flat.dtype, pieces))
+    return product_of_parts(flat, qdata.shape[0], _parts(qdata, scale, flat.dtype, pieces), bias)
 
 
 def _parts(

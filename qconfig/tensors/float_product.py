@@ -14,18 +14,28 @@ _TURNED_ROWS = range(32, 129)
 
 
 def product_of_parts(
-    flat: torch.Tensor, rows: int, parts: Iterable[tuple[slice, torch.Tensor]]
+    flat: torch.Tensor,
+    rows: int,
+    parts: Iterable[tuple[slice, torch.Tensor]],
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `flat @ weight.T` for a weight whose values come a few rows at a time.
+    """Return `flat @ weight.T + bias` for a weight whose values come a few rows at a time.
+
+    The sum is rounded once, bias included, unless the bias has a wider type.
 
     Args:
         flat: (M, K), floating point, contiguous.
         rows: N.
         parts: which rows, and their values, (R, K), the same type; they may lie in one buffer.
+        bias: (N,), floating point, or None.
 
     Returns:
         (M, N), the same type, contiguous.
     """
+    if bias is not None:
+        if _is_wider(bias, flat):
+            return product_of_parts(flat, rows, parts).add_(bias)
+        bias = bias.to(flat.dtype)
     if (
         flat.dtype != torch.bfloat16
         or flat.device.type != "cpu"
@@ -33,31 +43,61 @@ def product_of_parts(
     ):
         result = flat.new_empty((flat.shape[0], rows))
         for part, values in parts:
-            result[:, part] = times_transposed(flat, values)
+            result[:, part] = times_transposed(flat, values, None if bias is None else bias[part])
         return result
     turned = flat.new_empty((rows, flat.shape[0]))
     right = flat.t()
     for part, values in parts:
-        torch.mm(values, right, out=turned[part])
+        if bias is None:
+            torch.mm(values, right, out=turned[part])
+        else:
+            torch.addmm(bias[part].unsqueeze(1), values, right, out=turned[part])
     return turned.t().contiguous()
 
 
-def times_transposed(flat: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    """Return `flat @ part.T`.
+def times_transposed(
+    flat: torch.Tensor, part: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return `flat @ part.T + bias`.
 
     Args:
         flat: (M, K), floating point.
         part: (R, K), the same type.
+        bias: (R,), floating point, or None; rounded as in `product_of_parts`.
 
     Returns:
         (M, R), the same type.
     """
+    if bias is not None:
+        if _is_wider(bias, flat):
+            return times_transposed(flat, part).add_(bias)
+        bias = bias.to(flat.dtype)
     if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
         # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
-        # spin; oneDNN computes in torch's own threads.
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
+        # spin; oneDNN computes in torch's own threads. It does not look at a bias's strides.
+        dense = None if bias is None else bias.contiguous()
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
+            flat, part, dense, "none", [], ""
+        )
         return product
-    return torch.mm(flat, part.t())
+    return torch.mm(flat, part.t()) if bias is None else torch.addmm(bias, flat, part.t())
+
+
+def scaled(
+    result: torch.Tensor, factor: torch.Tensor, bias: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Return `result * factor + bias`, 16 bits of it computed in float32 and rounded once.
+
+    Args:
+        result: (M, N), floating point; it is overwritten.
+        factor: floating point, (N,), (M, 1) or (1, 1).
+        bias: (N,), floating point, or None.
+    """
+    if bias is None:
+        return torch.mul(result, factor, out=result)
+    if result.itemsize > 2:
+        return result.mul_(factor).add_(bias)
+    return torch.addcmul(bias, result, factor, out=result)
 
 
 def product_type(flat: torch.Tensor) -> torch.dtype:
@@ -70,3 +110,7 @@ def product_type(flat: torch.Tensor) -> torch.dtype:
     if flat.dtype == torch.float16 or flat.shape[0] <= _FLOAT32_ROWS:
         return torch.float32
     return flat.dtype
+
+
+def _is_wider(bias: torch.Tensor, flat: torch.Tensor) -> bool:
+    return torch.promote_types(bias.dtype, flat.dtype) != flat.dtype

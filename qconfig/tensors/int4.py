@@ -83,12 +83,12 @@ class Int4Tensor(MatrixTensor):
         """Return `activation @ self.T + bias`; see `MatrixTensor.linear`."""
         seen = self.activation_seen(activation)
         if self._packed_dimension() == 1:
-            result = int4_linear(seen, self.qdata, self.scale.t(), self.zero_point.t())
+            result = int4_linear(seen, self.qdata, self.scale.t(), self.zero_point.t(), bias)
         else:
-            result = int4_linear(seen, self.qdata.t(), self.scale, self.zero_point, transpose=True)
-        if result.dtype != activation.dtype:
-            result = result.to(activation.dtype)
-        return result if bias is None else result + bias
+            result = int4_linear(
+                seen, self.qdata.t(), self.scale, self.zero_point, bias, transpose=True
+            )
+        return result if result.dtype == activation.dtype else result.to(activation.dtype)
 
     def _packed_dimension(self) -> int:
         return packed_dimension(self.qdata.shape, self.logical_shape)

@@ -26,7 +26,13 @@ from qconfig.tensors.float_product import product_of_parts, product_type
 from qconfig.tensors.int4_codes import value_slabs
 from qconfig.tensors.int4_cuda import cuda_product, cuda_serves
 from qconfig.tensors.int4_prepack import prepacked
-from qconfig.tensors.linear_calls import needs_operator, rows_of
+from qconfig.tensors.linear_calls import (
+    bias_gradient,
+    empty_sums,
+    keep_bias,
+    needs_operator,
+    rows_of,
+)
 
 _PACKED_KERNEL_ROWS = 32
 
@@ -36,45 +42,50 @@ def int4_linear(
     qdata: torch.Tensor,
     scale: torch.Tensor,
     zero_point: torch.Tensor,
+    bias: torch.Tensor | None = None,
     *,
     transpose: bool = False,
 ) -> torch.Tensor:
-    """Return `activation @ values.T` for the values of a matrix of int4 codes.
+    """Return `activation @ values.T + bias` for the values of a matrix of int4 codes.
 
     Args:
         activation: (..., K), floating point; (..., N) if `transpose`.
         qdata: int8, (N, K/2), two codes a byte along the columns, any strides.
         scale: floating point, (N, K/g), any strides.
         zero_point: floating point, shaped like `scale`: the value of code 0.
-        transpose: whether to return `activation @ values` instead.
+        bias: (N,), or (K,) if `transpose`, floating point, or None.
+        transpose: whether to multiply with `values` instead.
 
     Returns:
         (..., N), or (..., K) if `transpose`, in the activation's type; differentiable with respect
-        to the activation.
+        to activation and bias.
     """
-    if not needs_operator(activation, qdata):
-        return _product(activation, qdata, scale, zero_point, transpose)
-    result: torch.Tensor = _operator(activation, qdata, scale, zero_point, transpose)
+    if not needs_operator(activation, qdata, bias):
+        return _product(activation, qdata, scale, zero_point, transpose, bias)
+    result: torch.Tensor = _operator(activation, qdata, scale, zero_point, transpose, bias)
     return result
 
 
-def _product(
+def _product(  # noqa: PLR0917
     activation: torch.Tensor,
     qdata: torch.Tensor,
     scale: torch.Tensor,
     zero_point: torch.Tensor,
     transpose: bool,  # noqa: FBT001
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape[0], 2 * qdata.shape[1]
     inputs, features = (rows, columns) if transpose else (columns, rows)
     flat = rows_of(activation, inputs)
     if not flat.shape[0] or not rows or not columns:
-        return activation.new_zeros((*activation.shape[:-1], features))
+        return empty_sums(activation, features, bias)
     result = None if transpose else _by_kernel(flat, qdata, scale, zero_point)
     if result is None:
         kind = product_type(flat)
         by_rows = _sum_of_rows if transpose else _by_rows
-        result = by_rows(flat.to(kind).contiguous(), qdata, scale, zero_point).to(flat.dtype)
+        result = by_rows(flat.to(kind).contiguous(), qdata, scale, zero_point, bias).to(flat.dtype)
+    elif bias is not None:
+        result.add_(bias)
     return result if flat is activation else result.view(*activation.shape[:-1], features)
 
 
@@ -99,14 +110,22 @@ def _by_kernel(
 
 
 def _by_rows(
-    flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
+    flat: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    bias: torch.Tensor | None,
 ) -> torch.Tensor:
     parts = value_slabs(qdata, scale, zero_point, flat.dtype)
-    return product_of_parts(flat, qdata.shape[0], parts)
+    return product_of_parts(flat, qdata.shape[0], parts, bias)
 
 
 def _sum_of_rows(
-    flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor
+    flat: torch.Tensor,
+    qdata: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    bias: torch.Tensor | None,
 ) -> torch.Tensor:
     wide = torch.promote_types(flat.dtype, torch.float32)
     result = flat.new_zeros((flat.shape[0], 2 * qdata.shape[1]), dtype=wide)
@@ -115,7 +134,7 @@ def _sum_of_rows(
             result.addmm_(flat[:, rows], values)
         else:
             result += torch.mm(flat[:, rows], values)
-    return result
+    return result if bias is None else result.add_(bias)
 
 
 _operator = torch.library.custom_op("qconfig::int4_linear", _product, mutates_args=())
@@ -123,18 +142,21 @@ _operator = torch.library.custom_op("qconfig::int4_linear", _product, mutates_ar
 
 @_operator.register_fake
 def _fake(activation: torch.Tensor, qdata: torch.Tensor, *others: Any) -> torch.Tensor:
-    features = 2 * qdata.shape[1] if others[-1] else qdata.shape[0]
+    features = 2 * qdata.shape[1] if others[2] else qdata.shape[0]
     return activation.new_empty((*activation.shape[:-1], features))
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(*inputs[1:4])
     ctx.transpose = inputs[4]
+    keep_bias(ctx, inputs[5])
 
 
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None, None, None]:
-    result = int4_linear(gradient, *ctx.saved_tensors, transpose=not ctx.transpose)
-    return result, None, None, None, None
+def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    result = None
+    if ctx.needs_input_grad[0]:
+        result = int4_linear(gradient, *ctx.saved_tensors, transpose=not ctx.transpose)
+    return (result, *(None,) * 4, bias_gradient(ctx, gradient))
 
 
 torch.library.register_autograd("qconfig::int4_linear", _backward, setup_context=_setup)

@@ -92,21 +92,22 @@ class Int8Tensor(MatrixTensor):
         if kwargs is None:
             scaled = self.scaled_activation(activation)
             result = int8_linear(scaled, self.qdata, self.scale, self.zero_point)
+            # As in torchao 0.18 the product is rounded before the bias is added.
             return result if bias is None else result + bias
         settings = self._activation_settings(kwargs, activation)
         rounded = self._rounded(settings)
         if rounded is None:
-            result = int8_dynamic_linear(
+            return int8_dynamic_linear(
                 self._widely_scaled(activation),
                 self.qdata,
                 self.scale,
                 self.zero_point,
                 *settings,
                 activation.dtype,
+                bias,
             )
-            return result if bias is None else result + bias
         form, product = rounded
-        result = int8_rounded_linear(
+        return int8_rounded_linear(
             self._widely_scaled(activation),
             self.qdata,
             self.scale,
@@ -115,8 +116,8 @@ class Int8Tensor(MatrixTensor):
             form,
             product,
             activation.dtype,
+            bias,
         )
-        return (result if bias is None else result + bias).to(activation.dtype)
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return the activation scaled, quantized and dequantized; see `MatrixTensor`."""

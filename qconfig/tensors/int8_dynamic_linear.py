@@ -5,9 +5,10 @@ With `a` the activation's codes, `w` the weight's, `A` and `W` their zero points
     y[m, n] = sum over k of (a[m, k] - A[m]) * (w[n, k] - W[n]) * s_a[m] * s_w[n]
 
 Codes are multiplied as integers (`int8_matmul`) and zero points taken off as integers, exactly;
-only that is scaled, in float32, and rounded once to the activation's type. Where the weight has
-groups, or the activation a scale for each input channel, there is no common factor to take out:
-then `a - A`, exact in float32, is multiplied by the weight's values and summed in float32.
+only that is scaled and takes the bias, in float32, and is rounded once to the activation's type.
+Where the weight has groups, or the activation a scale for each input channel, there is no common
+factor to take out: then `a - A`, exact in float32, is multiplied by the weight's values and summed
+in float32.
 
 One operator, `qconfig::int8_dynamic_linear`, stands in every graph; see `int8_linear`. Its gradient
 is that of the product with the activation as it came, as if it had not been rounded.
@@ -19,6 +20,7 @@ from typing import Any
 import torch
 
 from qconfig.tensors.blockwise import per_row
+from qconfig.tensors.float_product import scaled
 from qconfig.tensors.int8_activation import (
     dequantize_activation,
     dynamic_qparams,
@@ -27,7 +29,7 @@ from qconfig.tensors.int8_activation import (
 )
 from qconfig.tensors.int8_linear import int8_linear
 from qconfig.tensors.int8_matmul import shifted_product
-from qconfig.tensors.linear_calls import needs_operator
+from qconfig.tensors.linear_calls import bias_gradient, empty_sums, keep_bias, needs_operator
 
 _LONGEST_IN_INT32 = ((1 << 31) - 1) // 255**2
 _SLAB_ELEMENTS = 1 << 20
@@ -44,8 +46,9 @@ def int8_dynamic_linear(  # noqa: PLR0917
     asymmetric: bool,  # noqa: FBT001
     reduce_range: bool,  # noqa: FBT001
     dtype: torch.dtype,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `activation @ weight.T`, the activation quantized to int8 first.
+    """Return `activation @ weight.T + bias`, the activation quantized to int8 first.
 
     Args:
         activation: (..., K), floating point.
@@ -59,12 +62,13 @@ def int8_dynamic_linear(  # noqa: PLR0917
         asymmetric: whether a zero point is chosen, too; if static, unused.
         reduce_range: whether codes of activations keep to 7 bits.
         dtype: type of the result.
+        bias: (N,), floating point, or None.
 
     Returns:
-        (..., N); differentiable with respect to the activation.
+        (..., N); differentiable with respect to activation and bias.
     """
     function: Callable[..., torch.Tensor] = _product
-    if needs_operator(activation, qdata):
+    if needs_operator(activation, qdata, bias):
         function = _operator
     return function(
         activation,
@@ -77,6 +81,7 @@ def int8_dynamic_linear(  # noqa: PLR0917
         asymmetric,
         reduce_range,
         dtype,
+        bias,
     )
 
 
@@ -119,11 +124,11 @@ def _product(  # noqa: PLR0917
     asymmetric: bool,  # noqa: FBT001
     reduce_range: bool,  # noqa: FBT001
     dtype: torch.dtype,
+    bias: torch.Tensor | None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape
-    shape = (*activation.shape[:-1], rows)
     if not activation.numel() or not rows:
-        return activation.new_zeros(shape, dtype=dtype)
+        return empty_sums(activation, rows, bias, dtype)
     flat = activation.reshape(-1, columns)
     codes, factor, zero = quantized_activation(
         flat, act_scale, act_zero_point, per_token, asymmetric, reduce_range
@@ -132,15 +137,17 @@ def _product(  # noqa: PLR0917
     if scale.shape[1] == 1 and factor.shape[1] == 1:
         weight_zero = None if zero_point is None else per_row(zero_point, rows)
         result = _from_integers(
-            codes, qdata, factor, zero, per_row(scale, rows), weight_zero, kind, dtype
+            codes, qdata, factor, zero, per_row(scale, rows), weight_zero, bias, kind, dtype
         )
     else:
         common = factor.shape[1] == 1
         one = factor.new_ones((1, 1)) if common else factor
         seen = dequantize_activation(codes, one, zero, kind)
         result = int8_linear(seen, qdata, scale.to(kind), zero_point)
-        result = (result.mul_(factor) if common else result).to(dtype)
-    return result.view(shape)
+        if common:
+            result.mul_(factor)
+        result = (result if bias is None else result.add_(bias)).to(dtype)
+    return result.view(*activation.shape[:-1], rows)
 
 
 def _from_integers(  # noqa: PLR0917
@@ -150,6 +157,7 @@ def _from_integers(  # noqa: PLR0917
     act_zero: torch.Tensor | None,
     scale: torch.Tensor,
     zero: torch.Tensor | None,
+    bias: torch.Tensor | None,
     kind: torch.dtype,
     dtype: torch.dtype,
 ) -> torch.Tensor:
@@ -180,7 +188,7 @@ def _from_integers(  # noqa: PLR0917
         out = result[rows]
         values = out.copy_(part) if dtype == kind else part.to(kind)
         # The weight's scale first: activations may be so large that the other order overflows.
-        values.mul_(scale).mul_(_cut(act_scale, rows))
+        values = scaled(values.mul_(scale), _cut(act_scale, rows), bias)
         if dtype != kind:
             out.copy_(values)
     return result
@@ -195,19 +203,21 @@ _operator = torch.library.custom_op("qconfig::int8_dynamic_linear", _product, mu
 
 @_operator.register_fake
 def _fake(activation: torch.Tensor, qdata: torch.Tensor, *settings: Any) -> torch.Tensor:
-    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]), dtype=settings[-1])
+    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]), dtype=settings[-2])
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(*inputs[1:4])
     ctx.dtype = inputs[0].dtype
+    keep_bias(ctx, inputs[-1])
 
 
 def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     qdata, scale, zero_point = ctx.saved_tensors
-    zero = None if zero_point is None else zero_point.t()
-    result = int8_linear(gradient.to(ctx.dtype), qdata.t(), scale.t(), zero)
-    return (result, *(None for _ in range(9)))
+    zero, result = None if zero_point is None else zero_point.t(), None
+    if ctx.needs_input_grad[0]:
+        result = int8_linear(gradient.to(ctx.dtype), qdata.t(), scale.t(), zero)
+    return (result, *(None,) * 9, bias_gradient(ctx, gradient))
 
 
 torch.library.register_autograd("qconfig::int8_dynamic_linear", _backward, setup_context=_setup)

@@ -42,7 +42,7 @@ from typing import Any
 import torch
 
 from qconfig.tensors.blockwise import per_row, row_buffer, rows_per_buffer, write_rows
-from qconfig.tensors.float_product import product_of_parts
+from qconfig.tensors.float_product import product_of_parts, scaled
 from qconfig.tensors.linear_calls import needs_operator, rows_of
 
 _PACKED_KERNEL_ROWS = 8
@@ -95,7 +95,7 @@ def _product(
         result = _packed_kernel(flat, qdata, scale)
     else:
         result = product_with_values(flat, qdata, None, None)
-        result = _times(result, per_row(scale, rows))
+        result = scaled(result, per_row(scale, rows))
     return result if activation.dim() == 2 else result.view(*activation.shape[:-1], rows)
 
 
@@ -121,7 +121,7 @@ def _packed_kernel(flat: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor)
     if exact.dtype == flat.dtype or torch.equal(rounded.to(exact.dtype), exact):
         return torch._weight_int8pack_mm(flat, qdata, rounded)
     stand_in = (exact * 2**-0.5).to(flat.dtype)
-    return _times(torch._weight_int8pack_mm(flat, qdata, stand_in), exact / stand_in)
+    return scaled(torch._weight_int8pack_mm(flat, qdata, stand_in), exact / stand_in)
 
 
 def product_with_values(
@@ -129,17 +129,19 @@ def product_with_values(
     qdata: torch.Tensor,
     scale: torch.Tensor | None,
     zero_point: torch.Tensor | None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `flat @ weight.T` in the type of `flat`, for the weight's values in that type.
+    """Return `flat @ weight.T + bias` in the type of `flat`, for the weight's values in that type.
 
     Args:
         flat: (M, K), floating point.
         qdata: (N, K) int8 codes, any strides.
         scale: floating point, any that divides (N, K); None for the product with bare codes.
         zero_point: int8, shaped like `scale`, or None.
+        bias: (N,), floating point, or None.
     """
     parts = _parts(qdata, scale, zero_point, flat.dtype)
-    return product_of_parts(flat.contiguous(), qdata.shape[0], parts)
+    return product_of_parts(flat.contiguous(), qdata.shape[0], parts, bias)
 
 
 def _parts(
@@ -161,11 +163,6 @@ def _parts(
         else:
             write_rows(part, qdata, scale, zero_point, start, work)
         yield slice(start, start + part.shape[0]), part
-
-
-def _times(result: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    # The product is taken in the wider type and rounded once.
-    return torch.mul(result, factor, out=result)
 
 
 _operator = torch.library.custom_op("qconfig::int8_linear", _product, mutates_args=())

@@ -11,8 +11,9 @@ exact sum of products of codes, `A` the activation's zero point and `W` the weig
 - values, AffineQuantizedTensor with asymmetric activations: `(a - A) * s_a`, rounded to the
   activation's type, times the weight's values in that type, a product of floating-point numbers.
 
-`p` and what it is multiplied with have the type of `s_a`, or float32 where that is float16. The
-first two give torchao's bits; the third sums in another order than it does.
+`p` and what it is multiplied with have the type of `s_a`, or float32 where that is float16. A bias
+is added to what the first two have rounded, and before the third is rounded. The first two give
+torchao's bits; the third sums in another order than it does.
 
 One operator, `qconfig::int8_rounded_linear`, stands in every graph; see `int8_linear`.
 """
@@ -31,7 +32,7 @@ from qconfig.tensors.int8_rounded_activation import (
     quantize_rounded,
     rounded_values,
 )
-from qconfig.tensors.linear_calls import needs_operator
+from qconfig.tensors.linear_calls import bias_gradient, empty_sums, keep_bias, needs_operator
 
 _SLAB_ELEMENTS = 1 << 20
 
@@ -46,8 +47,9 @@ def int8_rounded_linear(
     form: ActivationForm,
     product: Int8Product,
     dtype: torch.dtype,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `activation @ weight.T`, the activation quantized to int8 first.
+    """Return `activation @ weight.T + bias`, the activation quantized to int8 first.
 
     Args:
         activation: (..., K), floating point.
@@ -59,13 +61,14 @@ def int8_rounded_linear(
         act_zero_point: static zero point, int8, shaped like `act_scale`, or None.
         form: how the activation is quantized.
         product: where the product is rounded.
-        dtype: type of the result.
+        dtype: type of the result; `rounded_sum` rounds to it last, from the wider one of it and
+            the scale's.
+        bias: (N,), floating point, or None.
 
     Returns:
-        (..., N) of `dtype`, or, for `rounded_sum`, of the wider one of `dtype` and the scale's, to
-        which a bias is added; differentiable with respect to the activation.
+        (..., N); differentiable with respect to activation and bias.
     """
-    function = _operator if needs_operator(activation, qdata) else _product
+    function = _operator if needs_operator(activation, qdata, bias) else _product
     result: torch.Tensor = function(
         activation,
         qdata,
@@ -81,6 +84,7 @@ def int8_rounded_linear(
         form.scale_dtype,
         product.value,
         dtype,
+        bias,
     )
     return result
 
@@ -100,17 +104,17 @@ def _product(
     scale_dtype: torch.dtype | None,
     product: str,
     dtype: torch.dtype,
+    bias: torch.Tensor | None,
 ) -> torch.Tensor:
     form = ActivationForm(per_token, asymmetric, reduce_range, least_code, least_scale, scale_dtype)
     rows, columns = qdata.shape
     shape = (*activation.shape[:-1], rows)
-    result_type = _result_type(scale, product, dtype)
     if not activation.numel() or not rows:
-        return activation.new_zeros(shape, dtype=result_type)
+        return empty_sums(activation, rows, bias, dtype)
     flat = activation.reshape(-1, columns)
     if product == Int8Product.VALUES:
         seen = rounded_values(flat, form, act_scale, act_zero_point)
-        return product_with_values(seen, qdata, scale, zero_point).to(dtype).view(shape)
+        return product_with_values(seen, qdata, scale, zero_point, bias).to(dtype).view(shape)
     codes, chosen, zero = quantize_rounded(flat, form, act_scale, act_zero_point)
     total, sums, shift = shifted_product(codes, qdata, sums=zero is not None)
     if sums is not None and shift:
@@ -120,8 +124,10 @@ def _product(
         if zero is not None:
             centered = centered - zero.long() * columns
         total = total.long().sub_(centered * per_row(zero_point, rows))
+    rounded_sum = product == Int8Product.ROUNDED_SUM
+    inner = dtype if rounded_sum else chosen.dtype
+    result_type = torch.promote_types(dtype, scale.dtype) if rounded_sum else dtype
     result = torch.empty((flat.shape[0], rows), dtype=result_type, device=flat.device)
-    inner = dtype if product == Int8Product.ROUNDED_SUM else chosen.dtype
     step = max(1, _SLAB_ELEMENTS // rows)
     for start in range(0, flat.shape[0], step):
         part = slice(start, start + step)
@@ -130,7 +136,9 @@ def _product(
         if zero is not None and sums is not None:
             offset = (zero if zero.shape[0] == 1 else zero[part]), sums
         result[part] = _scaled(total[part], own, offset, inner) * per_row(scale, rows)
-    return result.view(shape)
+    if bias is not None:
+        result.add_(bias)
+    return result.to(dtype).view(shape)
 
 
 def _scaled(
@@ -149,33 +157,26 @@ def _scaled(
     return scaled - ((zero.to(wide) * factor) * sums.to(wide)).to(inner)
 
 
-def _result_type(scale: torch.Tensor, product: str, dtype: torch.dtype) -> torch.dtype:
-    if product == Int8Product.ROUNDED_SUM:
-        return torch.promote_types(dtype, scale.dtype)
-    return dtype
-
-
 _operator = torch.library.custom_op("qconfig::int8_rounded_linear", _product, mutates_args=())
 
 
 @_operator.register_fake
-def _fake(
-    activation: torch.Tensor, qdata: torch.Tensor, scale: torch.Tensor, *settings: Any
-) -> torch.Tensor:
-    dtype = _result_type(scale, settings[-2], settings[-1])
-    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]), dtype=dtype)
+def _fake(activation: torch.Tensor, qdata: torch.Tensor, *settings: Any) -> torch.Tensor:
+    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]), dtype=settings[-2])
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(*inputs[1:4])
     ctx.dtype = inputs[0].dtype
+    keep_bias(ctx, inputs[-1])
 
 
 def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     qdata, scale, zero_point = ctx.saved_tensors
-    zero = None if zero_point is None else zero_point.t()
-    result = int8_linear(gradient.to(ctx.dtype), qdata.t(), scale.t(), zero)
-    return (result, *(None for _ in range(13)))
+    zero, result = None if zero_point is None else zero_point.t(), None
+    if ctx.needs_input_grad[0]:
+        result = int8_linear(gradient.to(ctx.dtype), qdata.t(), scale.t(), zero)
+    return (result, *(None,) * 13, bias_gradient(ctx, gradient))
 
 
 torch.library.register_autograd("qconfig::int8_rounded_linear", _backward, setup_context=_setup)

@@ -68,8 +68,7 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         how = self.activation_quantization
         kind = None if how is None else how.value
         scaled, form = self.scaled_activation(activation), self._form()
-        result = intx_linear(scaled, self.qdata, self.scale, self.zero_point, kind, form)
-        return result if bias is None else result + bias
+        return intx_linear(scaled, self.qdata, self.scale, self.zero_point, kind, form, bias)
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return the activation scaled, quantized and dequantized in at least float32."""

@@ -11,7 +11,7 @@ type, and its scale is a factor of the result; torchao rounds the activation's v
 so does this operator where it is told in which form an older one did.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -20,10 +20,16 @@ from attrs import frozen
 from qconfig.configs.choices import MappingType
 from qconfig.layouts.intx import ActivationQuantization
 from qconfig.tensors.blockwise import row_buffer, rows_per_buffer, write_rows
-from qconfig.tensors.float_product import product_of_parts, product_type
+from qconfig.tensors.float_product import product_of_parts, product_type, scaled
 from qconfig.tensors.int8_rounded_activation import ActivationForm, rounded_values
 from qconfig.tensors.intx_quantize import choose_and_write
-from qconfig.tensors.linear_calls import needs_operator, rows_of
+from qconfig.tensors.linear_calls import (
+    bias_gradient,
+    empty_sums,
+    keep_bias,
+    needs_operator,
+    rows_of,
+)
 from qconfig.tensors.slab_size import MOST
 
 
@@ -56,8 +62,9 @@ def intx_linear(  # noqa: PLR0917
     zero_point: torch.Tensor | None,
     activation_quantization: str | None,
     form: ActivationForm | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `activation @ weight.T` for a weight of intx codes.
+    """Return `activation @ weight.T + bias` for a weight of intx codes.
 
     Args:
         activation: (..., K), floating point.
@@ -67,19 +74,19 @@ def intx_linear(  # noqa: PLR0917
         activation_quantization: a value of `ActivationQuantization`, or None.
         form: how an older torchao quantized the activation, in place of that; its values are
             rounded to its type then.
+        bias: (N,), floating point, or None.
 
     Returns:
-        (..., N) in the activation's type; differentiable with respect to the activation, straight
-        through its quantization.
+        (..., N) in the activation's type; differentiable with respect to activation and bias,
+        straight through the activation's quantization.
     """
-    function = _operator if needs_operator(activation, qdata) else _product
-    settings: tuple[Any, ...] = ()
+    function: Callable[..., torch.Tensor] = _product
+    if needs_operator(activation, qdata, bias):
+        function = _operator
+    settings: tuple[Any, ...] = None, -128, None, None
     if form is not None:
         settings = form.asymmetric, form.least_code, form.least_scale, form.scale_dtype
-    result: torch.Tensor = function(
-        activation, qdata, scale, zero_point, activation_quantization, *settings
-    )
-    return result
+    return function(activation, qdata, scale, zero_point, activation_quantization, *settings, bias)
 
 
 def quantize_tokens(
@@ -121,11 +128,12 @@ def _product(  # noqa: PLR0917
     least_code: int = -128,
     least_scale: float | None = None,
     scale_dtype: torch.dtype | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     rows, columns = qdata.shape
     flat = rows_of(activation, columns)
     if not flat.shape[0] or not rows or not columns:
-        return activation.new_zeros((*activation.shape[:-1], rows))
+        return empty_sums(activation, rows, bias)
     factor = None
     if asymmetric is not None:
         form = ActivationForm(
@@ -142,9 +150,10 @@ def _product(  # noqa: PLR0917
     if asymmetric is not None and flat.dtype == torch.bfloat16:
         kind = flat.dtype  # with the weight's values in that type, too
     parts = _values(qdata, scale, zero_point, kind)
-    result = product_of_parts(flat.to(kind).contiguous(), rows, parts)
+    own = bias if factor is None else None
+    result = product_of_parts(flat.to(kind).contiguous(), rows, parts, own)
     if factor is not None:
-        result = result.mul_(factor) if result.dtype == kind else result * factor
+        result = scaled(result, factor, bias)
     return result.to(activation.dtype).view(*activation.shape[:-1], rows)
 
 
@@ -178,12 +187,15 @@ def _fake(activation: torch.Tensor, qdata: torch.Tensor, *others: Any) -> torch.
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(*inputs[1:4])
+    keep_bias(ctx, inputs[-1])
 
 
 def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
     qdata, scale, zero_point = ctx.saved_tensors
-    zero = None if zero_point is None else zero_point.t()
-    return intx_linear(gradient, qdata.t(), scale.t(), zero, None), *(None,) * 8
+    zero, result = None if zero_point is None else zero_point.t(), None
+    if ctx.needs_input_grad[0]:
+        result = intx_linear(gradient, qdata.t(), scale.t(), zero, None)
+    return (result, *(None,) * 8, bias_gradient(ctx, gradient))
 
 
 torch.library.register_autograd("qconfig::intx_linear", _backward, setup_context=_setup)

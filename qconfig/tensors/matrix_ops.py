@@ -74,6 +74,8 @@ def times_transposed(
         reason = f"it is transposed and has {flipped}, which belongs to the other dimension"
         raise unsupported(type(weight), name, reason)
     activation, bias = autocast_operands(activation, bias)
+    if bias is not None and bias.shape != shape[:1]:
+        bias = bias.expand(shape[0])
     result = weight.linear(activation, bias)
     # A bias of a wider type does not make the result wider.
     return result if result.dtype == activation.dtype else result.to(activation.dtype)

@@ -68,8 +68,9 @@ class MXTensor(MatrixTensor):
             self.is_swizzled_scales,
             "" if kwargs is None else kwargs.elem_dtype.value,
             "" if kwargs is None else kwargs.scaling_mode.value,
+            bias,
         )
-        return result if bias is None else result + bias
+        return result
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return what `linear` multiplies with: quantized and dequantized if the layout says so."""

@@ -108,8 +108,9 @@ class NVFP4Tensor(MatrixTensor):
             kwargs is not None,
             kwargs is not None and kwargs.use_dynamic_per_tensor_scale,
             self.shown_dtype if self.rounds_scales else None,
+            bias,
         )
-        return result if bias is None else result + bias
+        return result
 
     def activation_seen(self, activation: torch.Tensor) -> torch.Tensor:
         """Return what `linear` multiplies with: quantized and dequantized if the layout says so."""

@@ -14,7 +14,8 @@ import torch
 from qconfig.layouts.nvfp4 import BLOCK
 from qconfig.tensors.block_scaled import product, rows_of_blocks, values_of
 from qconfig.tensors.block_scaled_device import nvfp4_on_device
-from qconfig.tensors.linear_calls import rows_of
+from qconfig.tensors.float_product import scaled
+from qconfig.tensors.linear_calls import bias_gradient, empty_sums, keep_bias, rows_of
 from qconfig.tensors.nvfp4_quantize import per_tensor_scale_of, quantize_nvfp4
 from qconfig.tensors.small_floats import E2M1
 
@@ -31,8 +32,9 @@ def nvfp4_linear(
     act_quantized: bool,  # noqa: FBT001
     act_dynamic: bool,  # noqa: FBT001
     product_dtype: torch.dtype | None = None,
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Return `activation @ weight.T` for a weight of NVFP4 codes.
+    """Return `activation @ weight.T + bias` for a weight of NVFP4 codes.
 
     Args:
         activation: (..., K), floating point.
@@ -47,15 +49,16 @@ def nvfp4_linear(
         product_dtype: type that the second scale of the weight, and its product with a block
             scale, is rounded to; where the activation is quantized, the product of the second
             scales of both takes its type. Or None.
+        bias: (N,), floating point, or None.
 
     Returns:
-        (..., N) in the activation's type; differentiable with respect to the activation, with the
-        rounding of its quantization left out.
+        (..., N) in the activation's type; differentiable with respect to activation and bias, with
+        the rounding of the activation's quantization left out.
     """
     columns = activation.shape[-1]
     flat = rows_of(activation, columns)
     if not flat.shape[0] or not rows or not columns:
-        return activation.new_zeros((*activation.shape[:-1], rows))
+        return empty_sums(activation, rows, bias)
     # float16 cannot hold sums of codes times scales.
     work = torch.float32 if flat.dtype == torch.float16 else flat.dtype
     factor, result, within = per_tensor_scale, None, None
@@ -70,6 +73,7 @@ def nvfp4_linear(
             factor = factor.to(flat.dtype)
         result = nvfp4_on_device(codes, act_scale, qdata, scale, is_swizzled, flat.dtype)
         flat = values_of(codes, act_scale.to(work), E2M1, work)
+    own = bias if factor is None else None
     if result is None:
         result = product(
             flat.to(work),
@@ -81,10 +85,12 @@ def nvfp4_linear(
             is_swizzled=is_swizzled,
             second=within,
             product_dtype=product_dtype,
+            bias=own,
         )
+    elif own is not None:
+        result.add_(own)
     if factor is not None:
-        # Taken in the wider type and rounded once.
-        result = torch.mul(result, factor.reshape(1, 1), out=result)
+        result = scaled(result, factor.reshape(1, 1), bias)
     return result.to(activation.dtype).view(*activation.shape[:-1], rows)
 
 
@@ -106,14 +112,19 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     ctx.save_for_backward(qdata, scale, second)
     ctx.columns, ctx.is_swizzled = activation.shape[-1], inputs[6]
     ctx.product_dtype = None if inputs[7] else inputs[9]
+    keep_bias(ctx, inputs[10])
 
 
 def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    to_bias = bias_gradient(ctx, gradient)
+    if not ctx.needs_input_grad[0]:
+        return (*(None,) * 10, to_bias)
     qdata, scale, second = ctx.saved_tensors
     if ctx.is_swizzled:
         scale = rows_of_blocks(qdata, scale, E2M1, BLOCK, is_swizzled=True)[1]
-    args = (qdata.t(), scale.t(), second, None, ctx.columns, False, False, False, ctx.product_dtype)
-    return nvfp4_linear(gradient, *args), *(None,) * 9
+    form = False, False, False, ctx.product_dtype, None
+    result = nvfp4_linear(gradient, qdata.t(), scale.t(), second, None, ctx.columns, *form)
+    return (result, *(None,) * 9, to_bias)
 
 
 torch.library.register_autograd("qconfig::nvfp4_linear", _backward, setup_context=_setup)
