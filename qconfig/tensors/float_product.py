@@ -21,7 +21,7 @@ def product_of_parts(
 ) -> torch.Tensor:
     """Return `flat @ weight.T + bias` for a weight whose values come a few rows at a time.
 
-    The sum is rounded once, bias included, unless the bias has a wider type.
+    Sums of 16 bits are rounded once, bias included, unless the bias has a wider type.
 
     Args:
         flat: (M, K), floating point, contiguous.
@@ -32,10 +32,9 @@ def product_of_parts(
     Returns:
         (M, N), the same type, contiguous.
     """
-    if bias is not None:
-        if _is_wider(bias, flat):
-            return product_of_parts(flat, rows, parts).add_(bias)
-        bias = bias.to(flat.dtype)
+    if bias is not None and _is_added_last(bias, flat):
+        return product_of_parts(flat, rows, parts).add_(bias)
+    bias = None if bias is None else bias.to(flat.dtype)
     if (
         flat.dtype != torch.bfloat16
         or flat.device.type != "cpu"
@@ -69,18 +68,15 @@ def times_transposed(
         (M, R), the same type.
     """
     if bias is not None:
-        if _is_wider(bias, flat):
+        if _is_added_last(bias, flat):
             return times_transposed(flat, part).add_(bias)
-        bias = bias.to(flat.dtype)
+        return torch.addmm(bias.to(flat.dtype), flat, part.t())
     if _HAS_ONEDNN and flat.dtype == torch.float32 and flat.device.type == "cpu":
         # mm would go to MKL, whose threads wait for torch's, which have just filled `part` and
-        # spin; oneDNN computes in torch's own threads. It does not look at a bias's strides.
-        dense = None if bias is None else bias.contiguous()
-        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(
-            flat, part, dense, "none", [], ""
-        )
+        # spin; oneDNN computes in torch's own threads.
+        product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(flat, part, None, "none", [], "")
         return product
-    return torch.mm(flat, part.t()) if bias is None else torch.addmm(bias, flat, part.t())
+    return torch.mm(flat, part.t())
 
 
 def scaled(
@@ -112,5 +108,6 @@ def product_type(flat: torch.Tensor) -> torch.dtype:
     return flat.dtype
 
 
-def _is_wider(bias: torch.Tensor, flat: torch.Tensor) -> bool:
-    return torch.promote_types(bias.dtype, flat.dtype) != flat.dtype
+def _is_added_last(bias: torch.Tensor, flat: torch.Tensor) -> bool:
+    # Only sums of 16 bits lose by a rounding more. A wider bias is not rounded before it is added.
+    return flat.itemsize > 2 or torch.promote_types(bias.dtype, flat.dtype) != flat.dtype
