@@ -1,24 +1,36 @@
 """Where the tensors of a checkpoint are not what its config makes of such weights."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
+from attrs import frozen
 
 from qconfig.builders.base import Target, builder_of
 from qconfig.checkpoints.checkpoint import Checkpoint
-from qconfig.configs.choices import Int4PackingFormat
-from qconfig.configs.fqn_to_config import FqnToConfig
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action
 from qconfig.engine.targets import inferred_class, named_targets
 from qconfig.errors import CheckpointError, QconfigError
-from qconfig.versioning import Config, plain_fields, registry
+from qconfig.versioning import Config, Layout, info_of, plain_fields, registry
 
-_UNSAID = frozenset({"arithmetic", "rounds_products", "rounds_scales", "is_swizzled_scales"})
-"""Fields of layouts that no config decides: how the library that wrote a tensor computed with it,
-and in which order it stored scales."""
+
+@frozen
+class Disagreement:
+    """A tensor that is not what a config makes of it.
+
+    Args:
+        fqn: its name.
+        found: its layout in the current version, or None for a plain tensor.
+        expected: the layout that the config gives it, with specs for tensors, or None.
+    """
+
+    fqn: str
+    found: Layout | None
+    expected: Layout | None
 
 
 def contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[QconfigError]:
@@ -32,14 +44,41 @@ def contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[Q
     Raises:
         QconfigError: the config cannot be used on these tensors.
     """
-    current: dict[str, Any] = {f: registry.convert(x) for f, x in checkpoint.layouts.items()}
-    plain = named_targets((n, t.shape, t.dtype) for n, t in checkpoint.plain.items())
-    quantized = [
-        Target(fqn, tuple(x.shape), x.dtype, inferred_class(fqn, len(x.shape)))
-        for fqn, x in current.items()
-    ]
-    plan = make_plan([*plain, *quantized], _as_stored(config), allow_unmatched=True)
     problems: list[QconfigError] = []
+    for x in disagreements(checkpoint.layouts, checkpoint.plain, config):
+        found, expected = _difference(x.found, x.expected) or ("", "")
+        problems.append(
+            CheckpointError(
+                "the stored config says otherwise",
+                file=file,
+                fqn=x.fqn,
+                found=found,
+                expected=expected,
+            )
+        )
+    return problems
+
+
+def disagreements(
+    layouts: Mapping[str, Layout], plain: Mapping[str, LazyTensor], config: Config
+) -> list[Disagreement]:
+    """Return the tensors that are not what a config makes of such weights.
+
+    Incidental fields are not compared, see `qconfig.versioning.attribute`.
+
+    Args:
+        layouts: quantized tensors by FQN, in any version.
+        plain: the other tensors.
+        config: in the current version.
+
+    Raises:
+        QconfigError: the config cannot be used on these tensors.
+    """
+    current: dict[str, Any] = {f: registry.convert(x) for f, x in layouts.items()}
+    targets = named_targets((n, t.shape, t.dtype) for n, t in plain.items())
+    targets += [target_of(fqn, layout) for fqn, layout in current.items()]
+    plan = make_plan(targets, _as_stored(config), allow_unmatched=True)
+    result = []
     for entry in plan.entries:
         found = current.get(entry.fqn)
         expected = None
@@ -47,32 +86,53 @@ def contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[Q
             chosen = chosen_config(plan, entry)
             target = Target(entry.fqn, entry.shape, entry.dtype)
             expected = builder_of(chosen).layout(chosen, target)
-        if difference := _difference(found, expected):
-            problems.append(
-                CheckpointError(
-                    "the stored config says otherwise",
-                    file=file,
-                    fqn=entry.fqn,
-                    found=difference[0],
-                    expected=difference[1],
-                )
-            )
-    return problems
+        if _difference(found, expected):
+            result.append(Disagreement(entry.fqn, found, expected))
+    return result
 
 
-def _as_stored(config: Any) -> Any:
-    """Return a config with int4 codes packed plainly: other orders are those of kernels.
+def target_of(fqn: str, layout: Any, *, named: bool = False) -> Target:
+    """Return a quantized tensor as the weight that it was.
 
-    Checkpoints hold the plain order whatever the config says.
+    Args:
+        fqn: its name.
+        layout: in the current version.
+        named: whether a rule names it.
     """
-    changes: dict[str, Any] = {}
-    if isinstance(config, FqnToConfig):
-        changes["configs"] = {name: _as_stored(c) for name, c in config.configs.items()}
-    elif isinstance(getattr(config, "base_config", None), Config):
-        changes["base_config"] = _as_stored(config.base_config)
-    elif hasattr(config, "int4_packing_format"):
-        changes["int4_packing_format"] = Int4PackingFormat.PLAIN
-    return attrs.evolve(config, **changes)
+    shape = tuple(layout.shape)
+    return Target(fqn, shape, layout.dtype, inferred_class(fqn, len(shape)), named)
+
+
+def gives(config: Config, fqn: str, layout: Layout) -> bool:
+    """Return whether a config that a rule gives to a weight makes of it such a layout.
+
+    Args:
+        config: one config, in the current version.
+        fqn: name of the weight.
+        layout: in the current version.
+    """
+    config, target = _as_stored(config), target_of(fqn, layout, named=True)
+    try:
+        builder = builder_of(config)
+        if builder.refusal(config, target) is not None:
+            return False
+        return _difference(layout, builder.layout(config, target)) is None
+    except QconfigError:
+        return False
+
+
+def _as_stored(value: Any) -> Any:
+    """Return a config with defaults in its incidental fields, and in those of configs in it."""
+    if isinstance(value, Mapping):
+        return {key: _as_stored(inner) for key, inner in value.items()}
+    if not isinstance(value, Config):
+        return value
+    cls: Any = type(value)
+    fields = {
+        f.name: f.default if info_of(f).incidental else _as_stored(getattr(value, f.name))
+        for f in plain_fields(cls)
+    }
+    return cls(**fields)
 
 
 def _difference(found: Any, expected: Any) -> tuple[str, str] | None:
@@ -91,20 +151,24 @@ def _difference(found: Any, expected: Any) -> tuple[str, str] | None:
 
 def _said(layout: Any) -> dict[str, Any]:
     """Return the fields of a layout that a config decides, in a form that can be compared."""
-    fields = {f.name: _comparable(getattr(layout, f.name)) for f in plain_fields(type(layout))}
+    fields = {
+        f.name: _comparable(getattr(layout, f.name))
+        for f in plain_fields(type(layout))
+        if not info_of(f).incidental
+    }
     shape = tuple(layout.shape)
     block = fields.get("block_size")
     if isinstance(block, tuple) and len(block) == len(shape):
         # A block that is larger than the tensor is the whole of it.
         fields["block_size"] = tuple(map(min, block, shape))
-    return {name: value for name, value in fields.items() if name not in _UNSAID}
+    return fields
 
 
 def _comparable(value: Any) -> Any:
     if not attrs.has(type(value)):
         return value
-    parts = attrs.asdict(value, recurse=False)
-    return type(value), {k: _comparable(v) for k, v in parts.items() if k not in _UNSAID}
+    fields = (f for f in attrs.fields(type(value)) if not info_of(f).incidental)
+    return type(value), {f.name: _comparable(getattr(value, f.name)) for f in fields}
 
 
 def _described(layout: Any) -> str:

@@ -30,6 +30,7 @@ class Int4WeightOnlyConfig(Config):
         "How torchao lays out the codes.",
         default=Int4PackingFormat.PLAIN,
         converter=choice_of(Int4PackingFormat),
+        incidental=True,
     )
     int4_choose_qparams_algorithm: Int4ChooseQParamsAlgorithm = attribute(
         "How scales and zero points are found.",
@@ -61,6 +62,7 @@ class Float8DynamicActivationInt4WeightConfig(Config):
         "How torchao lays out the codes: PLAIN or PRESHUFFLED.",
         default=Int4PackingFormat.PLAIN,
         converter=choice_of(Int4PackingFormat),
+        incidental=True,
     )
 
     def __attrs_post_init__(self) -> None:

@@ -64,6 +64,7 @@ class Int4TensorLayout(Layout):
         default=False,
         kw_only=True,
         added=True,
+        incidental=True,
     )
 
     def check_relations(self) -> None:

@@ -57,6 +57,7 @@ class Int8TensorLayout(Layout):
         default=None,
         kw_only=True,
         added=True,
+        incidental=True,
     )
 
     def check_relations(self) -> None:

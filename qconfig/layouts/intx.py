@@ -75,6 +75,7 @@ class IntxUnpackedToInt8TensorLayout(Layout):
         default=None,
         kw_only=True,
         added=True,
+        incidental=True,
     )
 
     def check_relations(self) -> None:

@@ -54,7 +54,9 @@ class QuantizeTensorToMXKwargs:
         "Which kernel torchao would use.", default=KernelPreference.EMULATED
     )
     is_swizzled_scales: bool = attribute(
-        "Whether torchao rearranges the activation's scales into tiles.", default=False
+        "Whether torchao rearranges the activation's scales into tiles.",
+        default=False,
+        incidental=True,
     )
 
 
@@ -95,6 +97,7 @@ class MXTensorLayout(Layout):
         "Whether scales lie in the 128 x 4 tiles of NVIDIA's block-scaled products.",
         default=False,
         kw_only=True,
+        incidental=True,
     )
 
     @property

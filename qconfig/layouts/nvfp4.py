@@ -22,7 +22,9 @@ class QuantizeTensorToNVFP4Kwargs:
         "Elements of a row that share a scale.", default=BLOCK, minimum=BLOCK, maximum=BLOCK
     )
     is_swizzled_scales: bool = attribute(
-        "Whether torchao rearranges the activation's scales into tiles.", default=False
+        "Whether torchao rearranges the activation's scales into tiles.",
+        default=False,
+        incidental=True,
     )
     use_triton_kernel: bool = attribute("Whether torchao uses its Triton kernel.", default=False)
     use_dynamic_per_tensor_scale: bool = attribute(
@@ -68,6 +70,7 @@ class NVFP4TensorLayout(Layout):
         "Whether scales lie in the 128 x 4 tiles of NVIDIA's block-scaled products.",
         default=False,
         kw_only=True,
+        incidental=True,
     )
     use_triton_kernel: bool = attribute(
         "Whether torchao uses its Triton kernel.", default=False, kw_only=True
@@ -81,6 +84,7 @@ class NVFP4TensorLayout(Layout):
         default=False,
         kw_only=True,
         added=True,
+        incidental=True,
     )
 
     @property

@@ -67,6 +67,7 @@ class FieldInfo:
     max_length: int | None = None
     tensor: TensorPattern | None = None
     added: bool = False
+    incidental: bool = False
 
     def check(self, value: Any, name: str) -> None:
         """Raise FieldError where `value` breaks a bound; None is left to the type."""
@@ -121,6 +122,7 @@ def attribute(
     min_length: int | None = None,
     max_length: int | None = None,
     added: bool = False,
+    incidental: bool = False,
 ) -> Any:
     """Declare a plain field: an int, a string, an enum, a nested value or config.
 
@@ -139,13 +141,28 @@ def attribute(
         max_length: most entries of a string, tuple or mapping.
         added: whether the field is younger than the first release of its version. Documents leave
             it out while it has its default, so that readers of that release take them.
+        incidental: whether a stored tensor and its config may differ in the field: it says how a
+            library computed with the tensor, or in which order a kernel reads it. What a builder
+            stores has the default.
 
     Raises:
-        RegistrationError: an added field without a plain default.
+        RegistrationError: an added or incidental field without a plain default.
     """
-    if added and (default is NOTHING or factory is not None):
+    is_plain = default is not NOTHING and factory is None
+    if added and not is_plain:
         raise RegistrationError("an added field needs a default that documents can leave out")
-    info = FieldInfo(doc, minimum, maximum, pattern, min_length, max_length, added=added)
+    if incidental and not is_plain:
+        raise RegistrationError("an incidental field needs a default, which builders store")
+    info = FieldInfo(
+        doc,
+        minimum,
+        maximum,
+        pattern,
+        min_length,
+        max_length,
+        added=added,
+        incidental=incidental,
+    )
     bounded = any(b is not None for b in (minimum, maximum, pattern, min_length, max_length))
     kwargs: dict[str, Any] = {"factory": factory} if factory else {"default": default}
     return attrs.field(

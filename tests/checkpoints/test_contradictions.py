@@ -4,17 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-import attrs
 import torch
 
 from qconfig import config_to_dict, verify_checkpoint
-from qconfig.checkpoints.contradictions import _UNSAID
 from qconfig.configs import Int4WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig
 from qconfig.configs.choices import Int4PackingFormat
 from qconfig.configs.granularity import PerRow, PerTensor
 from qconfig.layouts import Int4TensorLayout, Int8TensorLayout
 from qconfig.layouts.activation import Int8Arithmetic, Int8Product, QuantizeTensorToInt8Kwargs
-from qconfig.versioning import Kind, registry
 from tests.checkpoints.builders import checkpoint_of
 
 
@@ -74,10 +71,3 @@ def test_other_activations_are_a_contradiction(tmp_path: Path) -> None:
     assert not rest
     assert "PerTensor" in str(found)
     assert "PerRow" in str(expected)
-
-
-def test_what_no_config_says_are_fields_of_layouts() -> None:
-    """Each name that the comparison leaves out is a field of some layout."""
-    layouts = [e.cls for e in registry.entries(Kind.LAYOUT) if registry.is_current(e)]
-    fields = {field.name for cls in layouts for field in attrs.fields(cls)}
-    assert fields >= _UNSAID

@@ -125,6 +125,13 @@ def test_added_fields_have_a_default_to_leave_out(default):
         entry(tuple[int, ...], added=True, **default)
 
 
+@pytest.mark.parametrize("default", [{}, {"factory": tuple}])
+def test_incidental_fields_have_a_default(default):
+    """What a builder stores has it, whatever a config says."""
+    with pytest.raises(RegistrationError, match="an incidental field needs a default"):
+        entry(tuple[int, ...], incidental=True, **default)
+
+
 def test_default_depends_on_no_other_field():
     """A default that is computed from other fields cannot stand in a schema."""
     default = attrs.Factory(lambda self: self.other, takes_self=True)
