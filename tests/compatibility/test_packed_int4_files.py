@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 
 from qconfig import load_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.dialects.torchao.tensors.cpu_order import with_cpu_order
+from qconfig.dialects.torchao.tensors.cpu_order import CpuOrders, Packed, with_cpu_order
 from qconfig.layouts.int4_packing import CpuInt4Order
 from qconfig.migrations.cutlass_int4_packed_tensor_layout import CutlassInt4PackedTensorLayoutV1
 from qconfig.migrations.int4_opaque_tensor_layout import (
@@ -74,7 +74,8 @@ def layout_of(fields: dict[str, torch.Tensor]) -> Any:
             pairs.dtype,
             act_pre_scale=None if factor is None else LazyTensor.of(factor),
         )
-    return with_cpu_order(layout, LazyTensor.of(packed))[0]
+    orders = CpuOrders([Packed(LazyTensor.of(packed), LazyTensor.of(pairs))])
+    return with_cpu_order(layout, LazyTensor.of(packed), orders)[0]
 
 
 def loaded(folder: Any, layouts: dict[str, Layout]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from qconfig.checkpoints.origin import Origin
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored
+from qconfig.dialects.torchao.tensors.looks import Looks
 from qconfig.dialects.torchao.tensors.modules import swapped_modules
 from qconfig.dialects.torchao.tensors.table import read_tensor
 from qconfig.errors import MOST_PROBLEMS, QconfigError, raise_problems
@@ -67,9 +68,10 @@ def interpreted(
     """
     result = Interpreted(dict(plain), dict(shard_of), dict(ties or {}))
     problems: list[QconfigError] = []
+    looks = Looks.into(stored.values())
     for fqn, value in stored.items():
         try:
-            read = read_tensor(value, writer)
+            read = read_tensor(value, writer, looks)
         except QconfigError as error:
             problems += [p.at(file=file, fqn=fqn) for p in error.problems]
             if len(problems) >= MOST_PROBLEMS:

@@ -76,7 +76,7 @@ def read_affine(stored: Stored, context: Context) -> Read:
     releases = "0.3 to 0.6" if name == "layout_tensor" else "0.7 to 0.17"
     known = releases_of(implementation.path) or releases
     read = Read(layout, origin(implementation, context.releases(known)))
-    return with_rounded_products(ordered(read), context).inside(stored.name)
+    return with_rounded_products(ordered(read, context), context).inside(stored.name)
 
 
 def _domain(stored: Stored, domain: StoredEnum | None) -> str:

@@ -131,7 +131,8 @@ def read_tile_packed(stored: Stored, context: Context) -> Read:
     shared = _shared(fields, DType.BFLOAT16)
     layout = Int4TilePackedTo4dTensorLayoutV2(**shared, scale_and_zero=_pairs(fields))
     fields.done()
-    return ordered(Read(layout, origin(stored, context.releases("0.14 and later"))))
+    read = Read(layout, origin(stored, context.releases("0.14 and later")))
+    return ordered(read, context)
 
 
 def read_plain_int32(stored: Stored, context: Context) -> Read:
@@ -172,14 +173,15 @@ def read_opaque(stored: Stored, context: Context) -> Read:
         layout, releases = Int4OpaqueTensorLayoutV2(**values), "0.14 to 0.16"
     fields.done()
     known = releases_of(stored.path) or releases
-    return ordered(Read(layout, origin(stored, context.releases(known))))
+    return ordered(Read(layout, origin(stored, context.releases(known))), context)
 
 
-def ordered(read: Read) -> Read:
-    """Return a packed tensor with the order that its weights show, and what its file leaves open.
+def ordered(read: Read, context: Context) -> Read:
+    """Return a packed tensor with the order that its file shows, and what that leaves open.
 
     Args:
         read: any tensor; one that no processor packed is returned as it is.
+        context: the looks at the file's data.
     """
     layout: Any = read.layout
     if isinstance(layout, Int4TilePackedTo4dTensorLayoutV1 | Int4TilePackedTo4dTensorLayoutV2):
@@ -192,7 +194,7 @@ def ordered(read: Read) -> Read:
             return read
     else:
         return read
-    layout, notes = with_cpu_order(layout, packed)
+    layout, notes = with_cpu_order(layout, packed, context.looks.orders)
     return Read(layout, read.origin).noting(ambiguities=notes)
 
 

@@ -27,6 +27,11 @@ _IGNORED = (
     "subtracts; here products are those of the dequantized values: an output differs by the sum of "
     "each row's zero points, times their scales and the activations"
 )
+_NOT_LOOKED_AT = (
+    "zero_point: not looked at, since the checkpoint has much of it; where one is not 0, torchao's "
+    "own products leave it out, which its dequantize subtracts, and here products are those of the "
+    "dequantized values"
+)
 _ACTIVATIONS = ("act_quant_scale", "act_pre_scale")
 _ZERO_POINTS = ("zero_point", "act_quant_zero_point")
 
@@ -72,19 +77,23 @@ def read_int8(stored: Stored, context: Context) -> Read:
         notes = (_ONE_BATCH.format(size=prod(static.shape)),)
     if kwargs is not None and not newest and releases != "0.15" and static is None:
         notes += (SMALL_HALVES,) if shared["dtype"] is DType.FLOAT16 else ()
-    if _ignores_zero_points(shared):
-        notes += (_IGNORED,)
     read = Read(layout, origin(stored, context.releases(releases), changes=notes))
+    if _ignores_zero_points(shared):
+        read = _noting_zero_points(read, shared["zero_point"], context)
     if kwargs is None or newest:
         return read
     release = (0, 15) if releases == "0.15" else (0, 17)
     return read.at_least(5).with_fields(arithmetic=of_int8_tensor(release))
 
 
+def _noting_zero_points(read: Read, zero_point: LazyTensor, context: Context) -> Read:
+    if not context.looks.allow(zero_point):
+        return read.noting(ambiguities=(_NOT_LOOKED_AT,))
+    return read.noting(changes=(_IGNORED,)) if bool(zero_point.load().any()) else read
+
+
 def _ignores_zero_points(shared: dict[str, Any]) -> bool:
-    """Return whether torchao's product is another than that of the values: all but by groups."""
+    """Return whether torchao's product is one without zero points: all but by groups."""
     zero_point: LazyTensor | None = shared.get("zero_point")
     by_groups = shared["block_size"][-1:] < shared["qdata"].shape[-1:]
-    if zero_point is None or (by_groups and shared["act_quant_kwargs"] is None):
-        return False
-    return bool(zero_point.load().any())
+    return zero_point is not None and not (by_groups and shared["act_quant_kwargs"] is None)

@@ -11,6 +11,7 @@ from qconfig.checkpoints.writer import Writer
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored
+from qconfig.dialects.torchao.tensors.looks import Looks
 from qconfig.errors import ContainerError, QconfigError, UnknownFieldError, json_pointer, nearest
 from qconfig.versioning import Layout, registry
 
@@ -83,10 +84,12 @@ class Context:
     Args:
         writer: the release that wrote the file, where the user said it.
         read: reads a tensor that lies in another one.
+        looks: at data of its checkpoint.
     """
 
     writer: Writer | None
     read: Callable[[Stored], Read]
+    looks: Looks
 
     def releases(self, text: str) -> str:
         """Return the writer's release if it is known, else `text`."""

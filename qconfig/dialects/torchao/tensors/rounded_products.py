@@ -25,6 +25,11 @@ _MOST_SCALES = 40
 Rounding a value and the least value, and their difference over the scale, moves a code by at most
 `2**-7 * (zero / scale + 8) + 2**-3`, which is less than a half.
 """
+_NOT_LOOKED_AT = (
+    "values: zero points were not looked at, since the checkpoint has many; where one is more than "
+    f"{_MOST_SCALES} times its scale, torchao's dequantize shows values of other codes, as it "
+    "finds codes again from bfloat16 values; here they are of the stored ones"
+)
 _LOST_CODES = (
     "values: zero points are up to {ratio:.0f} times their scales, so that torchao's dequantize, "
     "which finds codes again from bfloat16 values, shows those of other codes; here they are of "
@@ -37,7 +42,7 @@ def with_rounded_products(read: Read, context: Context) -> Read:
 
     Args:
         read: what an AffineQuantizedTensor is; any other than packed int4 is returned as it is.
-        context: who wrote it.
+        context: who wrote it, and the looks at the file's data.
 
     Raises:
         MigrationError: a step cannot carry what it meets.
@@ -46,8 +51,9 @@ def with_rounded_products(read: Read, context: Context) -> Read:
     if not isinstance(layout, Int4OpaqueTensorLayoutV1 | Int4TilePackedTo4dTensorLayoutV1):
         return read
     result = read.newest().with_fields(rounds_products=True)
-    ratio = _largest_zero_point(layout.scale_and_zero)
-    if ratio > _MOST_SCALES:
+    if not context.looks.allow(layout.scale_and_zero):
+        result = result.noting(ambiguities=(_NOT_LOOKED_AT,))
+    elif (ratio := _largest_zero_point(layout.scale_and_zero)) > _MOST_SCALES:
         result = result.noting(changes=(_LOST_CODES.format(ratio=ratio),))
     narrow = layout.dtype in (DType.FLOAT16, DType.BFLOAT16)
     if not isinstance(layout, Int4OpaqueTensorLayoutV1) or not narrow:
@@ -63,7 +69,6 @@ def _largest_zero_point(pairs: Any) -> float:
     largest = 0.0
     for part in pairs.load().flatten(0, -2).split(_SLAB):
         scale, zero = part.double().unbind(-1)
-        ratios = (zero / scale).abs()
-        ratios = ratios[ratios.isfinite()]
+        ratios = (zero / scale).abs_().nan_to_num_(0.0, 0.0)
         largest = max(largest, float(ratios.max()) if ratios.numel() else 0.0)
     return largest

@@ -22,6 +22,7 @@ from qconfig.dialects.torchao.tensors.int4_packed import (
 )
 from qconfig.dialects.torchao.tensors.int8 import read_int8
 from qconfig.dialects.torchao.tensors.intx import read_intx, read_intx_013
+from qconfig.dialects.torchao.tensors.looks import Looks
 from qconfig.dialects.torchao.tensors.mx import read_mx
 from qconfig.dialects.torchao.tensors.nf4 import read_nf4
 from qconfig.dialects.torchao.tensors.nvfp4 import read_nvfp4
@@ -54,12 +55,13 @@ READERS: Mapping[str, Reader] = {
 """How each class is read, by its name."""
 
 
-def read_tensor(stored: Stored, writer: Writer | None = None) -> Read:
+def read_tensor(stored: Stored, writer: Writer | None = None, looks: Looks | None = None) -> Read:
     """Return a tensor of torchao's as a layout of ours, and what it was.
 
     Args:
         stored: the tensor.
         writer: the release that wrote it, where the user knows it.
+        looks: at data of its checkpoint; None where there is no more than this tensor.
 
     Raises:
         UnknownNameError: no class of torchao's.
@@ -70,7 +72,8 @@ def read_tensor(stored: Stored, writer: Writer | None = None) -> Read:
     reader = READERS.get(stored.name)
     if reader is None:
         raise refused(stored)
-    read = reader(stored, Context(writer, partial(read_tensor, writer=writer)))
+    looks = looks or Looks.into([stored])
+    read = reader(stored, Context(writer, partial(read_tensor, writer=writer, looks=looks), looks))
     _check_shape(stored, read)
     return read
 
