@@ -15,6 +15,7 @@ from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action
 from qconfig.engine.targets import inferred_class, named_targets
 from qconfig.errors import CheckpointError, QconfigError
+from qconfig.rules.matcher import rules_of
 from qconfig.versioning import Config, Layout, info_of, plain_fields, registry
 
 
@@ -76,7 +77,8 @@ def disagreements(
     """
     current: dict[str, Any] = {f: registry.convert(x) for f, x in layouts.items()}
     targets = named_targets((n, t.shape, t.dtype) for n, t in plain.items())
-    targets += [target_of(fqn, layout) for fqn, layout in current.items()]
+    named = {rule.match for rule in rules_of(config).rules if not rule.modules}
+    targets += [_target(fqn, layout, named=fqn in named) for fqn, layout in current.items()]
     plan = make_plan(targets, _as_stored(config), allow_unmatched=True)
     result = []
     for entry in plan.entries:
@@ -91,18 +93,6 @@ def disagreements(
     return result
 
 
-def target_of(fqn: str, layout: Any, *, named: bool = False) -> Target:
-    """Return a quantized tensor as the weight that it was.
-
-    Args:
-        fqn: its name.
-        layout: in the current version.
-        named: whether a rule names it.
-    """
-    shape = tuple(layout.shape)
-    return Target(fqn, shape, layout.dtype, inferred_class(fqn, len(shape)), named)
-
-
 def gives(config: Config, fqn: str, layout: Layout) -> bool:
     """Return whether a config that a rule gives to a weight makes of it such a layout.
 
@@ -111,7 +101,7 @@ def gives(config: Config, fqn: str, layout: Layout) -> bool:
         fqn: name of the weight.
         layout: in the current version.
     """
-    config, target = _as_stored(config), target_of(fqn, layout, named=True)
+    config, target = _as_stored(config), _target(fqn, layout, named=True)
     try:
         builder = builder_of(config)
         if builder.refusal(config, target) is not None:
@@ -119,6 +109,16 @@ def gives(config: Config, fqn: str, layout: Layout) -> bool:
         return _difference(layout, builder.layout(config, target)) is None
     except QconfigError:
         return False
+
+
+def _target(fqn: str, layout: Any, *, named: bool) -> Target:
+    """Return a quantized tensor as the weight that it was.
+
+    A class that is only inferred from its name says nothing against a rule that names it.
+    """
+    shape = tuple(layout.shape)
+    classes = () if named else inferred_class(fqn, len(shape))
+    return Target(fqn, shape, layout.dtype, classes, named)
 
 
 def _as_stored(value: Any) -> Any:

@@ -7,9 +7,9 @@ from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.dialects import Found
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.safetensors_header import Header
+from qconfig.dialects.torchao.agreed_config import agreed_config
 from qconfig.dialects.torchao.interpreted import interpreted
 from qconfig.dialects.torchao.model_config import is_torchaos, model_config
-from qconfig.dialects.torchao.output_embeddings import with_plain_heads
 from qconfig.dialects.torchao.safetensors_read import is_torchao, read_flattened
 
 
@@ -37,7 +37,7 @@ class TorchaoSafetensors:
         result = interpreted(
             flattened.plain, flattened.stored, flattened.shard_of, writer, found.directory
         )
-        config, notes = with_plain_heads(config, notes, found.config_json, result.plain)
+        config, notes = agreed_config(config, notes, result.layouts, result.plain)
         return Checkpoint(
             found.directory,
             found.headers,

@@ -19,9 +19,9 @@ from qconfig.codec.pickled_values import (
 )
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.torch_files import TorchFile, read_torch_file
+from qconfig.dialects.torchao.agreed_config import agreed_config
 from qconfig.dialects.torchao.interpreted import interpreted
 from qconfig.dialects.torchao.model_config import model_config
-from qconfig.dialects.torchao.output_embeddings import with_plain_heads
 from qconfig.dialects.torchao.stored import Stored, stored_from_pickle
 from qconfig.dialects.torchao.tensors.names import NAMES
 from qconfig.errors import (
@@ -72,7 +72,7 @@ class TorchaoPickles:
         result = interpreted(
             merged.plain, merged.stored, merged.shard_of, writer, path, ties=merged.ties
         )
-        config, notes = with_plain_heads(config, notes, config_json, result.plain)
+        config, notes = agreed_config(config, notes, result.layouts, result.plain)
         return Checkpoint(
             path if path.is_dir() else path.parent,
             opened,
