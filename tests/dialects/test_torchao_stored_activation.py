@@ -24,6 +24,7 @@ from tests.dialects.stored_samples import (
     FP8_KWARGS,
     PER_TENSOR,
     K,
+    N,
     affine,
     float8_weight,
     int8_weight,
@@ -74,14 +75,43 @@ def test_single_tokens_stay_as_they_are_where_they_did():
     assert read_tensor(quantized(int8_weight(), name)).layout.arithmetic.skips_single_tokens
 
 
-def test_products_of_a_block_sparse_weight_are_reported():
-    """Its layout says nothing of the arithmetic, which is today's."""
+def test_activations_of_a_block_sparse_weight_get_the_codes_of_torchao():
+    """Products are of values, for its kernel rounds otherwise than that of whole weights."""
     stored = quantized(
         ARRANGEMENTS["BlockSparseAQTTensorImpl"][0], "_int8_symm_per_token_reduced_range_quant"
     )
-    (first, *_) = read_tensor(stored).origin.changes
-    assert "-127 to 127" in first
-    assert "at most one step" in first
+    read = read_tensor(stored)
+    assert read.layout.arithmetic == Int8Arithmetic(
+        Int8Product.VALUES, least_code=-127, least_scale=1e-5
+    )
+    (said,) = read.origin.changes
+    assert "kernel for block sparse weights" in said
+    assert "at most 2**-6" in said
+
+
+def of_groups(tensor):
+    """Return an Int8Tensor with two scales a row."""
+    fields = {**tensor.fields, "scale": lazy(N, 2), "block_size": [1, K // 2]}
+    if fields.get("zero_point") is not None:
+        fields["zero_point"] = lazy(N, 2, dtype=torch.int8, fill=0)
+    return attrs.evolve(tensor, fields=fields)
+
+
+@pytest.mark.parametrize("release", ["0.15", "0.16", "0.17"])
+def test_an_arithmetic_that_no_product_of_groups_follows_is_left_out_and_said(release):
+    """Torchao's product of such a weight failed, so that there is none to follow."""
+    read = read_tensor(of_groups(FORMS[f"Int8Tensor {release}"][0]))
+    assert read.at_least(5).layout.arithmetic is None
+    assert any("no int8 activations" in text for text in read.origin.changes)
+
+
+def test_static_scales_of_channels_have_no_older_arithmetic():
+    """They meet each product before the sum, which no release could."""
+    tensor = FORMS["Int8Tensor 0.17"][0]
+    scale = lazy(1, K, dtype=torch.float32)
+    read = read_tensor(attrs.evolve(tensor, fields={**tensor.fields, "act_quant_scale": scale}))
+    assert read.at_least(5).layout.arithmetic is None
+    assert any("static scales of channels" in text for text in read.origin.changes)
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,10 @@ _How = ActivationQuantization
 _SYMMETRIC, _ASYMMETRIC = MappingType.SYMMETRIC, MappingType.ASYMMETRIC
 # Layouts of weights, with the version from which on they say how activations are quantized, and
 # those that say the arithmetic, too.
-_OF_INT8 = {"BlockSparseTensorLayout": 1, "Int8TensorLayout": 2}
+_OF_INT8 = {"Int8TensorLayout": 2}
 _OF_FEWER_BITS = {"CutlassInt4PackedTensorLayout": 1, "IntxUnpackedToInt8TensorLayout": 2}
 _SAYING_ARITHMETIC = {"Int8TensorLayout": 5, "IntxUnpackedToInt8TensorLayout": 3}
+_SPARSE = "BlockSparseTensorLayout"
 
 
 @frozen
@@ -118,6 +119,10 @@ def quantizing(weight: Read, function: StoredFunction, kwargs: Mapping[str, Any]
             hint=nearest(function.name, {*FUNCTIONS, *OTHER_FUNCTIONS}),
         )
     _check_kwargs(function, kwargs, ())
+    product: tuple[str, ...] = (changes.PRODUCT,)
+    codes = name in _OF_INT8
+    if name == _SPARSE:
+        weight, name, product = weight.newest(), "Int8TensorLayout", (changes.SPARSE_PRODUCT,)
     how: dict[str, Any]
     if name in _OF_INT8 and known.int8 is not None:
         how = {"act_quant_kwargs": QuantizeTensorToInt8Kwargs(PerRow(), known.int8)}
@@ -127,13 +132,12 @@ def quantizing(weight: Read, function: StoredFunction, kwargs: Mapping[str, Any]
     else:
         raise _unfit(function.name, weight)
     dtype: DType = weight.layout.dtype  # type: ignore[attr-defined]
-    arithmetic, unknown = arithmetics.of_function(function.name, dtype, era, codes=name in _OF_INT8)
+    arithmetic, unknown = arithmetics.of_function(function.name, dtype, era, codes=codes)
     if arithmetic is None or name not in _SAYING_ARITHMETIC:
         result = weight.at_least(version).with_fields(**how)
         return result.noting(changes=known.changes + changes.scale_type(dtype))
-    result = weight.at_least(_SAYING_ARITHMETIC[name])
-    result = result.with_fields(**how, arithmetic=arithmetic)
-    rounded = () if arithmetic.product is Int8Product.SCALE_TYPE else (changes.PRODUCT,)
+    result = arithmetics.following(weight.at_least(_SAYING_ARITHMETIC[name]), arithmetic, **how)
+    rounded = () if arithmetic.product is Int8Product.SCALE_TYPE else product
     return result.noting(changes=rounded, ambiguities=unknown)
 
 
@@ -145,7 +149,11 @@ def float8_kwargs_of(kwargs: Mapping[str, Any]) -> QuantizeTensorToFloat8Kwargs:
     """
     for name in ("activation_granularity", "activation_dtype"):
         if name not in kwargs:
-            raise ContainerError(f"the function for activations has no {name}", found=list(kwargs))
+            raise ContainerError(
+                f"the function for activations has no {name}",
+                found=list(kwargs),
+                expected="activation_granularity and activation_dtype",
+            )
     dtype = kwargs["activation_dtype"]
     if not isinstance(dtype, DType):
         raise wrong("activation_dtype", dtype, "a dtype")

@@ -34,6 +34,12 @@ PRODUCT = (
     "by at most the type's epsilon, or 2**-23 for each of its products, times the sum of their "
     "magnitudes and the bias's"
 )
+SPARSE_PRODUCT = (
+    "products: torchao's kernel for block sparse weights, for GPUs alone, multiplies codes and "
+    "rounds their sum to bfloat16 with each scale; here values of activation and weight are "
+    "multiplied: an output differs by at most 2**-6 of the sum of its products' magnitudes and the "
+    "bias's"
+)
 SWAPPED_ZERO_POINTS = (
     "activations: up to 0.10 torchao's module chose zero points from both ends of a token, here as "
     f"later from its least value: {_ONE_STEP}"

@@ -4,12 +4,16 @@ What a form does not tell apart, the writer does; without one, the newest releas
 taken and the report says so. Where torch was older than 2.6, torchao 0.7 to 0.11 computed as 0.6.
 """
 
+from math import prod
+from typing import Any
+
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.dialects.torchao.stored import Stored
-from qconfig.dialects.torchao.tensors.reading import Context
+from qconfig.dialects.torchao.tensors.reading import Context, Read
 from qconfig.layouts.activation import Int8Arithmetic, Int8Product
+from qconfig.layouts.int8 import Int8TensorLayout
 
 _FLOAT32_EPS = 2.0**-23
 _REDUCED = frozenset(
@@ -29,6 +33,35 @@ _UNKNOWN_TENSOR = (
     "activations: scales are chosen as by torchao 0.18; from 0.14 to 0.17 they were at least the "
     "epsilon of the activation's type; name the writer to have that"
 )
+_NOT_FOLLOWED = (
+    "products: with scales of groups, or static scales of channels, torchao multiplied no int8 "
+    "activations, and a shape failed; here products are scaled and rounded once, as for 0.18"
+)
+
+
+def following(read: Read, how: Int8Arithmetic, **fields: Any) -> Read:
+    """Return a weight that computes as an older torchao did, where that computed at all.
+
+    Args:
+        read: the weight, in a layout that can say so.
+        how: the arithmetic.
+        fields: others to set in the layout.
+
+    Raises:
+        LayoutError: the fields do not fit the others.
+    """
+    layout: Any = read.layout
+    if not isinstance(layout, Int8TensorLayout) or _is_followed(layout, how, fields):
+        return read.with_fields(**fields, arithmetic=how)
+    return read.with_fields(**fields).noting(changes=(_NOT_FOLLOWED,))
+
+
+def _is_followed(layout: Int8TensorLayout, how: Int8Arithmetic, fields: dict[str, Any]) -> bool:
+    static = fields.get("act_quant_scale", layout.act_quant_scale)
+    shape = () if static is None else tuple(static.shape)
+    of_tokens = len(shape) > 1 and shape[-1] == 1
+    whole = how.product is Int8Product.VALUES or layout.scale.shape[-1] == 1
+    return bool(whole and (of_tokens or prod(shape) == 1))
 
 
 @frozen

@@ -7,7 +7,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.activation_changes import SMALL_HALVES
-from qconfig.dialects.torchao.tensors.arithmetic import of_int8_tensor
+from qconfig.dialects.torchao.tensors.arithmetic import following, of_int8_tensor
 from qconfig.dialects.torchao.tensors.reading import Context, Fields, Read, origin
 from qconfig.dialects.torchao.tensors.values import int8_kwargs
 from qconfig.layouts.int8 import Int8TensorLayout
@@ -83,7 +83,7 @@ def read_int8(stored: Stored, context: Context) -> Read:
     if kwargs is None or newest:
         return read
     release = (0, 15) if releases == "0.15" else (0, 17)
-    return read.at_least(5).with_fields(arithmetic=of_int8_tensor(release))
+    return following(read.at_least(5), of_int8_tensor(release))
 
 
 def _noting_zero_points(read: Read, zero_point: LazyTensor, context: Context) -> Read:

@@ -1,7 +1,7 @@
 """Wrappers of torchao 0.5 to 0.17 that scale activations, or quantize them with known scales."""
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -72,7 +72,12 @@ def read_scaled(stored: Stored, context: Context) -> Read:
     quantizes = name == "Int8TensorLayout" and _quantizes(weight.layout)
     result = weight.at_least(5 if quantizes else version)
     if getattr(result.layout, "act_pre_scale", None) is not None:
-        raise MigrationError("activations are scaled twice", pointer="/scale")
+        raise MigrationError(
+            "activations are scaled twice",
+            pointer="/scale",
+            found=f"{weight.origin.type} with a factor for activations",
+            expected="a weight without one",
+        )
     columns = result.layout.shape[-1]
     if not divisor.shape or divisor.shape[-1] not in (1, columns):
         divisor = divisor.reshape(*divisor.shape, 1)
@@ -82,13 +87,14 @@ def read_scaled(stored: Stored, context: Context) -> Read:
             partial(_repeated, columns=columns), shape=(*factor.shape[:-1], columns)
         )
     notes: tuple[str, ...] = (_DOUBLE,) if divisor.dtype is DType.FLOAT64 else ()
+    added: dict[str, Any] = {"act_pre_scale": factor}
     if quantizes:
         how: Int8Arithmetic | None = result.layout.arithmetic  # type: ignore[attr-defined]
         if how is None:
             notes += (changes.UNROUNDED_QUOTIENT,)
         else:
-            result = result.with_fields(arithmetic=attrs.evolve(how, rounds_scaled=True))
-    return result.with_fields(act_pre_scale=factor).noting(changes=notes).inside(stored.name)
+            added["arithmetic"] = attrs.evolve(how, rounds_scaled=True)
+    return result.with_fields(**added).noting(changes=notes).inside(stored.name)
 
 
 def _quantizes(layout: Layout) -> bool:
@@ -133,11 +139,12 @@ def _static_int8(weight: Read, scale: LazyTensor, zero_point: LazyTensor | None)
     codes = None
     if zero_point is not None:
         codes = zero_point.map(_to_int8, dtype=DType.INT8).reshape(1, 1)
-    return weight.at_least(5).with_fields(
+    return arithmetic.following(
+        weight.at_least(5),
+        arithmetic.of_static(),
         act_quant_scale=scale.reshape(1, 1),
         act_quant_zero_point=codes,
         act_quant_kwargs=how,
-        arithmetic=arithmetic.of_static(),
     )
 
 
