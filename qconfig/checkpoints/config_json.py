@@ -1,14 +1,43 @@
 """The `quantization_config` of config.json: ours in, ours out, everything else untouched."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
+from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_any, unstructure
+from qconfig.codec.regular_files import read_document
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
 from qconfig.versioning import Config, registry
 
 QUANT_METHOD = "qconfig"
+
+
+def read_config_json(directory: Path) -> dict[str, Any] | None:
+    """Return config.json of a directory, or None where there is none.
+
+    Raises:
+        CheckpointError: it is no object, or its quantization config is none.
+        ContainerError, StorageError, DocumentSyntaxError: it cannot be read.
+    """
+    file = directory / CONFIG_FILE
+    if not os.path.lexists(file):
+        return None
+    data = strict_json.loads(read_document(file), file=file)
+    if not isinstance(data, dict):
+        raise CheckpointError("not an object", file=file, found=data, expected="a JSON object")
+    quantization = data.get(CONFIG_KEY)
+    if quantization is not None and not isinstance(quantization, dict):
+        raise CheckpointError(
+            f"{CONFIG_KEY} is not an object",
+            file=file,
+            pointer=f"/{CONFIG_KEY}",
+            found=quantization,
+            expected="an object with quant_method, or null",
+        )
+    return data
 
 
 def with_config(config_json: Mapping[str, Any] | None, config: Config | None) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Inspection:
 
     @property
     def outdated(self) -> bool:
-        """Whether a layout is older than its newest version."""
+        """Whether a layout is not in its newest version, or the form is another library's."""
         return self.dialect != NATIVE or any(
             (t.layout, t.version) != (t.current_layout, t.current) for t in self.tensors
         )

@@ -1,20 +1,15 @@
 """Open a checkpoint: headers, index and config, checked against each other; no data is read."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from qconfig.checkpoints.checkpoint import (
-    CONFIG_FILE,
-    CONFIG_KEY,
-    INDEX_FILE,
-    SINGLE_FILE,
-    Checkpoint,
-)
+from qconfig.checkpoints.checkpoint import INDEX_FILE, SINGLE_FILE, Checkpoint
+from qconfig.checkpoints.config_json import read_config_json
 from qconfig.checkpoints.dialects import (
     AnyDialect,
     FileDialect,
@@ -24,16 +19,12 @@ from qconfig.checkpoints.dialects import (
     dialects,
     file_dialect,
 )
-from qconfig.checkpoints.parts import surplus, with_tensors, wrong_ties
-from qconfig.checkpoints.record import METADATA_KEY, Record, inner_name, read_record
+from qconfig.checkpoints.native import Reader, assemble
+from qconfig.checkpoints.record import METADATA_KEY
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec import strict_json
 from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
-from qconfig.codec.layout_values import present_fields
-from qconfig.codec.regular_files import read_document
 from qconfig.codec.safetensors_header import Header, read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
-from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import (
     MOST_PROBLEMS,
     CheckpointError,
@@ -42,9 +33,6 @@ from qconfig.errors import (
     StorageError,
     raise_problems,
 )
-from qconfig.versioning import Layout
-
-Reader = Callable[[Header], dict[str, LazyTensor]]
 
 
 def open_checkpoint(
@@ -115,7 +103,7 @@ def open_checkpoint(
         tensors = {n: t for header in headers.values() for n, t in reader(header).items()}
         checkpoint = chosen.assemble(Found(directory, headers, located, tensors, config), writer)
     else:
-        checkpoint = _assemble(directory, headers, located, config, reader)
+        checkpoint = assemble(directory, headers, located, config, reader)
     notes += checkpoint.notes
     return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir(), index=index)
 
@@ -238,75 +226,3 @@ def _absent(headers: dict[str, Header], weight_map: dict[str, str]) -> Iterator[
     for name, shard in weight_map.items():
         if name not in headers[shard].tensors:
             yield name, shard
-
-
-def _assemble(
-    directory: Path,
-    headers: dict[str, Header],
-    located: dict[str, str],
-    config: dict[str, Any] | None,
-    reader: Reader,
-) -> Checkpoint:
-    tensors: dict[str, LazyTensor] = {}
-    specs: dict[str, Layout] = {}
-    ties: dict[str, str] = {}
-    metadata: dict[str, dict[str, str]] = {}
-    problems: list[QconfigError] = []
-    for shard, header in headers.items():
-        tensors |= reader(header)
-        metadata[shard] = {k: v for k, v in header.metadata.items() if k != METADATA_KEY}
-        text = header.metadata.get(METADATA_KEY)
-        record = read_record(text, file=header.path) if text is not None else Record()
-        problems += [
-            CheckpointError("two shards describe the tensor", file=directory, fqn=fqn)
-            for fqn in record.layouts.keys() & specs.keys()
-        ]
-        problems += [
-            CheckpointError("two shards describe the tie", file=directory, fqn=alias)
-            for alias in record.ties.keys() & ties.keys()
-        ]
-        specs |= record.layouts
-        ties |= record.ties
-    layouts: dict[str, Layout] = {}
-    for fqn, spec in specs.items():
-        try:
-            layouts[fqn] = with_tensors(fqn, spec, tensors)
-        except QconfigError as error:
-            problems += error.problems
-            if len(problems) >= MOST_PROBLEMS:
-                break
-    raise_problems(problems, file=directory)
-    shard_of = {
-        fqn: located[inner_name(fqn, present_fields(layout)[0])] for fqn, layout in layouts.items()
-    }
-    inner = {inner_name(fqn, f) for fqn, layout in layouts.items() for f in present_fields(layout)}
-    plain = {name: tensor for name, tensor in tensors.items() if name not in inner}
-    raise_problems(surplus(plain, layouts), file=directory)
-    shard_of |= {name: located[name] for name in plain}
-    raise_problems(wrong_ties(ties, plain, layouts, tensors), file=directory)
-    return Checkpoint(directory, headers, plain, layouts, shard_of, ties, config, metadata)
-
-
-def read_config_json(directory: Path) -> dict[str, Any] | None:
-    """Return config.json of a directory, or None where there is none.
-
-    Raises:
-        CheckpointError: it is no object, or its quantization config is none.
-        ContainerError, StorageError, DocumentSyntaxError: it cannot be read.
-    """
-    file = directory / CONFIG_FILE
-    if not os.path.lexists(file):
-        return None
-    data = strict_json.loads(read_document(file), file=file)
-    if not isinstance(data, dict):
-        raise CheckpointError("not an object", file=file, found=data, expected="a JSON object")
-    quantization = data.get(CONFIG_KEY)
-    if quantization is not None and not isinstance(quantization, dict):
-        raise CheckpointError(
-            f"{CONFIG_KEY} is not an object",
-            file=file,
-            pointer=f"/{CONFIG_KEY}",
-            found=quantization,
-            expected="an object with quant_method, or null",
-        )
-    return data

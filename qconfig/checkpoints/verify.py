@@ -56,7 +56,7 @@ def verify_checkpoint(
     points; and that the stored config assigns to each tensor the layout that it has, both ways.
 
     Args:
-        path: a directory in Hugging Face shape, or one safetensors file.
+        path: a directory in Hugging Face shape, or one file; also of another library.
         strict: do not even open a checkpoint with stray files or tensors missing in the index.
         follow_symlinks: accept shards that are links to files elsewhere.
         dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
-from qconfig.checkpoints.open import read_config_json
+from qconfig.checkpoints.config_json import read_config_json
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
 from qconfig.codec.pickled_values import (
