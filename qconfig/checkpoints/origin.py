@@ -25,6 +25,11 @@ class Origin:
     changes: tuple[str, ...] = ()
     ambiguities: tuple[str, ...] = ()
 
+    @property
+    def exact(self) -> bool:
+        """Whether values and products are the writer's, and nothing about them had to be taken."""
+        return not self.changes and not self.ambiguities
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
         return {

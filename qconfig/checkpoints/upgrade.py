@@ -4,90 +4,50 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.dialects import NATIVE
 from qconfig.checkpoints.open import open_checkpoint
-from qconfig.checkpoints.origin import Origin
+from qconfig.checkpoints.report import (
+    CheckpointReport,
+    TensorReport,
+    copied_and_computed,
+    history_of,
+)
 from qconfig.checkpoints.verify import verify_checkpoint
 from qconfig.checkpoints.write import Progress, check_contents, write_checkpoint
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.layout_values import counted
-from qconfig.codec.tensor_values import nbytes
 from qconfig.errors import CheckpointError, QconfigError, UsageError
-from qconfig.versioning import Entry, Layout, Step, registry
+from qconfig.versioning import Entry, Layout, registry
 
 
 @frozen
-class TensorUpgrade:
-    """What happens to one quantized tensor.
+class TensorUpgrade(TensorReport):
+    """What happens to one quantized tensor; see `TensorReport`.
 
     Args:
-        fqn: its name.
-        source: the layout version that it was read as.
         target: the layout version that it becomes.
-        steps: the steps between, those included that reading took.
-        origin: what it was in the checkpoint of another library, or None.
     """
 
-    fqn: str
-    source: Entry
     target: Entry
-    steps: tuple[Step, ...]
-    origin: Origin | None = None
-
-    @property
-    def lossless(self) -> bool:
-        """Whether every step carries everything, and reading did."""
-        changes = self.origin.changes if self.origin is not None else ()
-        return not changes and all(step.lossless for step in self.steps)
-
-    @property
-    def exact(self) -> bool:
-        """Whether values and products are the writer's, and nothing about them had to be taken."""
-        return self.origin is None or not (self.origin.changes or self.origin.ambiguities)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
-        return {
-            "fqn": self.fqn,
-            "type": self.source.name,
-            "from_version": self.source.version,
-            "to_type": self.target.name,
-            "to_version": self.target.version,
-            "origin": None if self.origin is None else self.origin.to_dict(),
-            "steps": [step.doc for step in self.steps],
-            "drops": [step.drops for step in self.steps if step.drops is not None],
-            "lossless": self.lossless,
-            "exact": self.exact,
-        }
+        target = {"to_type": self.target.name, "to_version": self.target.version}
+        return super().to_dict() | target
 
 
 @frozen
-class UpgradeReport:
-    """What an upgrade did, or would do.
+class UpgradeReport(CheckpointReport):
+    """What an upgrade did, or would do; see `CheckpointReport`.
 
     Args:
-        tensors: one entry per quantized tensor.
-        config_before: the quantization config as it was written, or None.
-        config_after: the same in its current version, or None.
-        copied_bytes: bytes of tensors that are copied as they are.
-        computed_bytes: bytes of tensors that a step has to compute.
-        notes: what is odd about the checkpoint but harmless.
-        dialect: in whose form the checkpoint was written.
         problems: what `verify_checkpoint` finds in what was written.
     """
 
-    tensors: tuple[TensorUpgrade, ...] = field(repr=counted)
-    config_before: Any = field(repr=False)
-    config_after: Any = field(repr=False)
-    copied_bytes: int
-    computed_bytes: int
-    notes: tuple[str, ...]
-    dialect: str = NATIVE
     problems: tuple[QconfigError, ...] = ()
 
     @property
@@ -99,17 +59,8 @@ class UpgradeReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
-        return {
-            "needed": self.needed,
-            "dialect": self.dialect,
-            "config_before": self.config_before,
-            "config_after": self.config_after,
-            "copied_bytes": self.copied_bytes,
-            "computed_bytes": self.computed_bytes,
-            "notes": list(self.notes),
-            "problems": [p.to_dict() for p in self.problems],
-            "tensors": [t.to_dict() for t in self.tensors],
-        }
+        problems = [p.to_dict() for p in self.problems]
+        return super().to_dict() | {"needed": self.needed, "problems": problems}
 
 
 def upgrade_checkpoint(
@@ -212,30 +163,18 @@ def _report(
     shards: dict[str, ShardContents],
     config_json: dict[str, Any],
 ) -> UpgradeReport:
-    tensors = []
-    for fqn, layout in checkpoint.layouts.items():
-        entry = registry.entry_of(type(layout))
-        origin = checkpoint.origins.get(fqn)
-        before = origin.steps if origin is not None else ()
-        tensors.append(
-            TensorUpgrade(
-                fqn,
-                before[0].source if before else entry,
-                registry.entry_of(type(layouts[fqn])),
-                (*before, *registry.path(entry)),
-                origin,
-            )
-        )
     try:
         values = [t for contents in shards.values() for t in contents.tensors().values()]
     except CheckpointError as error:
         raise error.at(file=checkpoint.directory) from None
     return UpgradeReport(
-        tuple(tensors),
+        checkpoint.dialect,
+        tuple(
+            TensorUpgrade(**history_of(checkpoint, fqn), target=registry.entry_of(type(layout)))
+            for fqn, layout in layouts.items()
+        ),
         checkpoint.quantization_config,
         config_json.get(CONFIG_KEY),
-        sum(nbytes(v) for v in values if v.source is not None),
-        sum(nbytes(v) for v in values if v.source is None),
+        *copied_and_computed(values),
         checkpoint.notes,
-        checkpoint.dialect,
     )

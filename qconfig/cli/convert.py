@@ -7,10 +7,11 @@ import click
 
 from qconfig.cli.convert_config import convert_config_file
 from qconfig.cli.kinds import is_checkpoint
-from qconfig.cli.output import Output, counted, human_bytes
+from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress, threads
 from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade import command as upgrade
+from qconfig.cli.upgrade_report import show_chains
 from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, writer
 from qconfig.errors import UsageError
 
@@ -103,18 +104,7 @@ def _convert(
 
 
 def _show(done: "ConversionReport", target: str | None, output: Output) -> None:
-    kinds: dict[tuple[Any, ...], int] = {}
-    for t in done.tensors:
-        origin = t.origin
-        changes = () if origin is None else (*origin.changes, *origin.ambiguities)
-        key = (str(t.source), t.type, t.steps, t.drops, changes)
-        kinds[key] = kinds.get(key, 0) + 1
-    for (before, after, steps, drops, changes), count in kinds.items():
-        output.line(f"{before} -> torchao's {after}: {counted(count, 'tensor')}", bold=True)
-        for text in steps:
-            output.line(f"  {text}")
-        for text in (*(f"drops {d}" for d in drops), *changes):
-            output.line(f"  {text}", fg="yellow")
+    show_chains(done, output)
     if done.config_after is not None:
         output.line("the config in config.json is torchao's")
     copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)

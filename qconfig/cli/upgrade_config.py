@@ -118,7 +118,7 @@ def _upgrade(place: Place) -> dict[str, Any]:
         "type": place.entry.name,
         "from_version": place.entry.version,
         "to_version": steps[-1].target.version,
-        "steps": [step.doc for step in steps],
+        "steps": [step.to_dict() for step in steps],
         "drops": [step.drops for step in steps if step.drops is not None],
         "lossless": all(step.lossless for step in steps),
     }

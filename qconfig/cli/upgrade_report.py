@@ -1,18 +1,18 @@
-"""What an upgrade of a checkpoint does, tensors of one kind together."""
+"""What an upgrade or conversion of a checkpoint does, tensors of one kind together."""
 
 from typing import TYPE_CHECKING, Any
 
 from qconfig.cli.output import Output, counted
 
 if TYPE_CHECKING:
-    from qconfig.checkpoints.upgrade import TensorUpgrade, UpgradeReport
+    from qconfig.checkpoints.report import CheckpointReport, TensorReport
 
 
-def show_chains(done: "UpgradeReport", output: Output) -> None:
+def show_chains(done: "CheckpointReport", output: Output) -> None:
     """Print what was found, which steps it takes, and what is not carried or not known."""
     counts: dict[Any, int] = {}
     for tensor in done.tensors:
-        if tensor.steps or tensor.origin is not None:
+        if tensor.becomes != str(tensor.source) or tensor.origin is not None:
             key = _kind(tensor)
             counts[key] = counts.get(key, 0) + 1
     for (found, before, after, steps, changes, ambiguities), count in counts.items():
@@ -28,10 +28,10 @@ def show_chains(done: "UpgradeReport", output: Output) -> None:
             output.line(f"  not known: {text}", fg="yellow")
 
 
-def _kind(tensor: "TensorUpgrade") -> Any:
+def _kind(tensor: "TensorReport") -> Any:
     origin = tensor.origin
     steps = tuple((f"{_edge(s)}  {s.doc}", s.drops) for s in tensor.steps)
-    before, after = str(tensor.source), str(tensor.target)
+    before, after = str(tensor.source), tensor.becomes
     if origin is None:
         return (None, before, after, steps, (), ())
     found = origin.type if origin.releases is None else f"{origin.type} of {origin.releases}"

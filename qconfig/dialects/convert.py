@@ -4,24 +4,26 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.dialects import NATIVE
 from qconfig.checkpoints.open import open_checkpoint
-from qconfig.checkpoints.origin import Origin
+from qconfig.checkpoints.report import (
+    CheckpointReport,
+    TensorReport,
+    copied_and_computed,
+    history_of,
+)
 from qconfig.checkpoints.upgrade import UpgradeReport, upgrade_checkpoint
 from qconfig.checkpoints.write import Progress
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.layout_values import counted
-from qconfig.codec.tensor_values import nbytes
 from qconfig.dialects.torchao.safetensors_write import (
     TorchaoCheckpoint,
     as_torchao,
     write_torchao_checkpoint,
 )
 from qconfig.errors import UsageError, nearest
-from qconfig.versioning import Entry, registry
 
 TORCHAO = "torchao"
 FORMS = (TORCHAO, NATIVE)
@@ -29,80 +31,38 @@ FORMS = (TORCHAO, NATIVE)
 
 
 @frozen
-class TensorConversion:
-    """What happens to one quantized tensor.
+class TensorConversion(TensorReport):
+    """What happens to one quantized tensor; see `TensorReport`.
 
     Args:
-        fqn: its name.
-        source: the layout version that it was read as.
         type: the class that it becomes.
-        steps: what the steps between do.
-        drops: what they do not carry.
-        origin: what it was in the checkpoint of another library, or None.
     """
 
-    fqn: str
-    source: Entry
     type: str
-    steps: tuple[str, ...] = ()
-    drops: tuple[str, ...] = ()
-    origin: Origin | None = None
 
     @property
-    def lossless(self) -> bool:
-        """Whether every step carries everything, and reading did."""
-        return not self.drops and not (self.origin is not None and self.origin.changes)
+    def becomes(self) -> str:
+        """What it becomes, in a few words."""
+        return f"torchao's {self.type}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
-        return {
-            "fqn": self.fqn,
-            "type": self.source.name,
-            "from_version": self.source.version,
-            "to_type": self.type,
-            "origin": None if self.origin is None else self.origin.to_dict(),
-            "steps": list(self.steps),
-            "drops": list(self.drops),
-            "lossless": self.lossless,
-        }
+        return super().to_dict() | {"to_type": self.type}
 
 
 @frozen
-class ConversionReport:
-    """What a conversion did, or would do.
+class ConversionReport(CheckpointReport):
+    """What a conversion did, or would do; see `CheckpointReport`.
 
     Args:
         to: the form that was written.
-        dialect: the form that was read.
-        tensors: one entry per quantized tensor.
-        config_before: the quantization config as it was written, or None.
-        config_after: the same in the form that was written, or None.
-        copied_bytes: bytes of tensors that are copied as they are.
-        computed_bytes: bytes of tensors that have to be computed.
-        notes: what is odd about the checkpoint but harmless.
     """
 
-    to: str
-    dialect: str
-    tensors: tuple[TensorConversion, ...] = field(repr=counted)
-    config_before: Any = field(repr=False)
-    config_after: Any = field(repr=False)
-    copied_bytes: int
-    computed_bytes: int
-    notes: tuple[str, ...]
+    to: str = TORCHAO
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
-        return {
-            "to": self.to,
-            "dialect": self.dialect,
-            "config_before": self.config_before,
-            "config_after": self.config_after,
-            "copied_bytes": self.copied_bytes,
-            "computed_bytes": self.computed_bytes,
-            "notes": list(self.notes),
-            "tensors": [t.to_dict() for t in self.tensors],
-        }
+        return {"to": self.to} | super().to_dict()
 
 
 def convert_checkpoint(
@@ -196,28 +156,15 @@ def convert_to_torchao(
 
 
 def _report(checkpoint: Checkpoint, content: TorchaoCheckpoint) -> ConversionReport:
-    conversions = []
-    for fqn, layout in checkpoint.layouts.items():
-        entry, origin = registry.entry_of(type(layout)), checkpoint.origins.get(fqn)
-        steps = (*(origin.steps if origin is not None else ()), *registry.path(entry))
-        conversions.append(
-            TensorConversion(
-                fqn,
-                steps[0].source if steps else entry,
-                content.tensors[fqn].type,
-                tuple(step.doc for step in steps),
-                tuple(step.drops for step in steps if step.drops is not None),
-                origin,
-            )
-        )
     values = [t for shard in content.shards.values() for t in shard.tensors().values()]
     return ConversionReport(
-        TORCHAO,
         checkpoint.dialect,
-        tuple(conversions),
+        tuple(
+            TensorConversion(**history_of(checkpoint, fqn), type=content.tensors[fqn].type)
+            for fqn in checkpoint.layouts
+        ),
         checkpoint.quantization_config,
         content.config_json.get(CONFIG_KEY),
-        sum(nbytes(v) for v in values if v.source is not None),
-        sum(nbytes(v) for v in values if v.source is None),
+        *copied_and_computed(values),
         (*checkpoint.notes, *content.notes),
     )

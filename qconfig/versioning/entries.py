@@ -98,3 +98,7 @@ class Step:
     def doc(self) -> str:
         """The first line of the step's docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+    def to_dict(self) -> dict[str, str]:
+        """Return plain data for a report."""
+        return {"from": str(self.source), "to": str(self.target), "text": self.doc}

@@ -1,6 +1,7 @@
 """Upgrades of checkpoints: bit-exact, by byte ranges, whole or not at all."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -104,7 +105,10 @@ def test_the_report_says_steps_and_losses(old: Path, tmp_path: Path) -> None:
     report = upgrade_checkpoint(old, tmp_path / "new").to_dict()
     first = report["tensors"][0]
     assert (first["fqn"], first["from_version"], first["to_version"]) == ("a.weight", 1, 5)
-    assert len(first["steps"]) == 4
+    edges = [(step["from"], step["to"]) for step in first["steps"]]
+    names = [f"Int8TensorLayout v{version}" for version in range(1, 6)]
+    assert edges == list(pairwise(names))
+    assert all(step["text"].endswith(".") for step in first["steps"])
     assert first["drops"] == [
         "quant_min, quant_max and zero_point_domain: no value depends on them"
     ]

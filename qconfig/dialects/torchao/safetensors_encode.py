@@ -4,13 +4,13 @@ Only what 0.18 reads again is written: it knows the granularities PerRow and Per
 others and cannot load them.
 """
 
-from enum import Enum
 from typing import Any
 
 import attrs
 
 from qconfig.codec.dtypes import DType
 from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
+from qconfig.dialects.torchao.leaves import is_leaf, leaf
 from qconfig.errors import MigrationError, QconfigError
 from qconfig.layouts.mx import MXElementType
 from qconfig.versioning import registry
@@ -26,18 +26,14 @@ def encoded(value: Any, pointer: str = "", problems: list[QconfigError] | None =
         pointer: its JSON pointer in the layout.
         problems: gets what torchao cannot read again.
     """
-    if value is None or type(value) in (bool, int, float, str):
-        return value
     if isinstance(value, tuple):
         return [encoded(item, pointer, problems) for item in value]
     if isinstance(value, MXElementType):
         # torch has no dtype for fp6; torchao writes its name.
         is_dtype = value.value in {dtype.value for dtype in DType}
-        return encoded(DType(value.value)) if is_dtype else value.value
-    if isinstance(value, DType):
-        return {"_type": "torch.dtype", "_data": value.value}
-    if isinstance(value, Enum):
-        return {"_type": type(value).__name__, "_data": value.name}
+        return leaf(DType(value.value) if is_dtype else value.value)
+    if is_leaf(value):
+        return leaf(value)
     if isinstance(value, PerToken):
         # A token of an activation is a row of it.
         value = PerRow()

@@ -1,13 +1,12 @@
 """torchao's JSON form out: what `torchao.core.config.config_from_dict` of 0.18 reads."""
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any
 
 import attrs
 
-from qconfig.codec.dtypes import DType
-from qconfig.dialects.torchao.forms import DTYPE, FIELD_ALIASES, FORMS
+from qconfig.dialects.torchao.forms import FIELD_ALIASES, FORMS
+from qconfig.dialects.torchao.leaves import is_leaf, leaf
 from qconfig.dialects.torchao.words import SAID_AS, UNREAD, in_torchaos_words
 from qconfig.errors import MigrationError, QconfigError, json_pointer
 from qconfig.versioning import Config, registry
@@ -50,12 +49,8 @@ def to_envelope(config: Config) -> dict[str, Any]:
 
 
 def _encoded(value: Any, pointer: str) -> Any:
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if isinstance(value, DType):
-        return {"_type": DTYPE, "_data": value.value}
-    if isinstance(value, Enum):
-        return {"_type": type(value).__name__, "_data": value.name}
+    if is_leaf(value):
+        return leaf(value)
     if isinstance(value, tuple):
         return [_encoded(item, f"{pointer}/{i}") for i, item in enumerate(value)]
     if isinstance(value, Mapping):
