@@ -1,5 +1,6 @@
 """Repairs of drawn values that say how products of quantized activations are computed."""
 
+from math import prod
 from typing import Any
 
 import attrs
@@ -19,9 +20,14 @@ def fit_arithmetic(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 
 
 def fit_int8(values: dict[str, Any]) -> None:
-    """Leave out an arithmetic where nothing is quantized."""
-    if values.get("act_quant_kwargs") is None:
+    """Leave out an arithmetic where nothing is quantized, or one product has its own scale."""
+    arithmetic, static = values.get("arithmetic"), values.get("act_quant_scale")
+    shape = () if static is None else static.shape
+    of_channels = prod(shape) != 1 and not (len(shape) > 1 and shape[-1] == 1)
+    if values.get("act_quant_kwargs") is None or of_channels:
         values.pop("arithmetic", None)
+    elif arithmetic is not None and values["scale"].shape[-1] != 1:
+        values["arithmetic"] = attrs.evolve(arithmetic, product=Int8Product.VALUES)
 
 
 def fit_intx(values: dict[str, Any]) -> None:

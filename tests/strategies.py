@@ -155,8 +155,8 @@ def _name_configs(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 
 def _tile_int8(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
     """Make block size, scale and zero points of an int8 layout fit its codes."""
-    arithmetic_repairs.fit_int8(values)
     _tile_blocks(draw, entry, values)
+    arithmetic_repairs.fit_int8(values)
 
 
 def _tile_blocks(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:

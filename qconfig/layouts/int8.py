@@ -1,11 +1,13 @@
 """Layouts of the int8 family, current versions. Retired ones lie in `qconfig.migrations`."""
 
+from math import prod
+
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import LayoutError
-from qconfig.layouts.activation import Int8Arithmetic, QuantizeTensorToInt8Kwargs
+from qconfig.layouts.activation import Int8Arithmetic, Int8Product, QuantizeTensorToInt8Kwargs
 from qconfig.layouts.blocks import check_qparams
 from qconfig.layouts.shown_dtype import check_shown_dtype
 from qconfig.versioning import Layout, attribute, register_layout, tensor
@@ -61,7 +63,7 @@ class Int8TensorLayout(Layout):
     )
 
     def check_relations(self) -> None:
-        """Check that scales and zero points have one entry per block.
+        """Check that scales and zero points have one entry per block, and the arithmetic.
 
         Raises:
             LayoutError: naming the field.
@@ -75,3 +77,24 @@ class Int8TensorLayout(Layout):
                 found=self.arithmetic,
                 expected="null, or act_quant_kwargs",
             )
+        if self.arithmetic is not None:
+            _check_arithmetic(self, self.arithmetic)
+
+
+def _check_arithmetic(layout: Int8TensorLayout, how: Int8Arithmetic) -> None:
+    static = layout.act_quant_scale
+    shape = () if static is None else tuple(static.shape)
+    if prod(shape) != 1 and not (len(shape) > 1 and shape[-1] == 1):
+        raise LayoutError(
+            "an older arithmetic has no static scales of channels",
+            pointer="/arithmetic",
+            found=f"act_quant_scale of shape {shape}",
+            expected="null, or one static scale, or one a row",
+        )
+    if how.product is not Int8Product.VALUES and layout.scale.shape[-1] != 1:
+        raise LayoutError(
+            "codes are multiplied with weights of one scale a row",
+            pointer="/arithmetic/product",
+            found=f"{how.product.value} with scale of shape {tuple(layout.scale.shape)}",
+            expected=Int8Product.VALUES.value,
+        )

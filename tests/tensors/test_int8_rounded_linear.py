@@ -181,12 +181,22 @@ def test_scaled_activations_are_rounded_first_if_a_wrapper_scaled_them(rounds):
     assert torch.equal(linear(x, weight), first * weight.scale.flatten())
 
 
-def test_groups_are_multiplied_as_today():
-    """There was no such product: there is nothing to follow."""
-    dtype, group = torch.bfloat16, PerGroup(16)
-    x = activation(5, 64, dtype=dtype)
-    found = linear(x, quantizing(INT8_TENSOR, dtype, granularity=group))
-    assert torch.equal(found, linear(x, quantizing(None, dtype, granularity=group)))
+def test_codes_of_groups_have_no_older_product():
+    """There was no such product, and a layout that asks for one is refused."""
+    with pytest.raises(LayoutError, match="one scale a row") as caught:
+        quantizing(INT8_TENSOR, torch.bfloat16, granularity=PerGroup(16))
+    assert caught.value.pointer == "/arithmetic/product"
+    assert caught.value.found == "'rounded_sum with scale of shape (32, 4)'"
+
+
+def test_static_scales_of_channels_have_no_older_product():
+    """They meet each product before the sum; a scale for each row of a batch does not."""
+    weight = quantizing(INT8_TENSOR, torch.bfloat16)
+    refused, taken = torch.ones(1, 64), torch.ones(5, 1)
+    assert attrs.evolve(weight.to_layout(), act_quant_scale=taken).arithmetic == INT8_TENSOR
+    with pytest.raises(LayoutError, match="no static scales of channels") as caught:
+        attrs.evolve(weight.to_layout(), act_quant_scale=refused)
+    assert caught.value.found == "'act_quant_scale of shape (1, 64)'"
 
 
 @pytest.mark.parametrize("how", ALL)
