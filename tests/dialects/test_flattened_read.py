@@ -181,14 +181,11 @@ def test_a_dtype_may_be_a_text(tmp_path, text):
 
 
 def test_exponents_stored_as_bytes_have_their_own_type(tmp_path):
-    """Scales stored as uint8 are e8m0 of the same bytes."""
+    """Scales stored as uint8 are e8m0 of the same bytes, which stay where they lie."""
     tensors, metadata = flattened({"a.weight": ALL["mxfp8"]})
     tensors["a._weight_scale"] = tensors["a._weight_scale"].view(torch.uint8)
-    scale = (
-        read_files(tmp_path, {"m.safetensors": (tensors, metadata)})
-        .stored["a.weight"]
-        .fields["scale"]
-    )
+    found = read_files(tmp_path, {"m.safetensors": (tensors, metadata)})
+    scale = read_tensor(found.stored["a.weight"]).layout.scale
     assert scale.dtype is DType.FLOAT8_E8M0FNU
     assert scale.source is not None
     assert same(scale, ALL["mxfp8"].scale)

@@ -20,7 +20,6 @@ from qconfig.configs.int8 import (
     Int8DynamicActivationInt8WeightConfig,
     Int8StaticActivationInt8WeightConfig,
 )
-from qconfig.dialects.torchao.skipped import HEAD
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Layout
 
@@ -48,7 +47,6 @@ def agreed_config(
         layouts: the quantized tensors of the model.
         plain: the others.
     """
-    notes = tuple(note for note in notes if not note.endswith(HEAD))
     if config is None:
         return None, notes
     try:

@@ -12,10 +12,12 @@ class Note:
     Args:
         pointer: JSON pointer of what it is about, into the document.
         text: what was assumed, or is not carried.
+        without_tensors: whether there is nothing to tell where the model's tensors are known, too.
     """
 
     pointer: str
     text: str
+    without_tensors: bool = False
 
 
 @frozen

@@ -35,7 +35,7 @@ from qconfig.dialects.torchao.replaced import REPLACED
 from qconfig.dialects.torchao.skipped import with_reach
 from qconfig.dialects.torchao.trace import Trace
 from qconfig.dialects.torchao.wrappers import Unwrapped, unwrap
-from qconfig.errors import DocumentError, FieldError, QconfigError, json_pointer, raise_problems
+from qconfig.errors import FieldError, QconfigError, json_pointer, raise_problems
 from qconfig.versioning import Config
 
 
@@ -77,12 +77,10 @@ def _structured(document: Any, reader: "_Reader", found: Unwrapped) -> Config:
             config: Config = structure_any(document)
         except QconfigError as error:
             problems = [reader.trace.relocated(problem) for problem in error.problems]
-        else:
-            return config
     for problem in problems:
         problem.pointer = found.placed(problem.pointer or "")
     raise_problems(problems)
-    raise DocumentError("not a torchao config")
+    return config
 
 
 class _Reader:

@@ -1,10 +1,7 @@
 """Which stored tensors are the parts of one that torchao flattened: exact keys, no prefixes."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
-from qconfig.codec.dtypes import DType
-from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.safetensors_names import PARTS, old_key, part_key
 from qconfig.dialects.torchao.safetensors_values import Description
 from qconfig.errors import CheckpointError, QconfigError, nearest
@@ -77,30 +74,3 @@ def _missing(name: str, part: str, shards: Collection[str]) -> CheckpointError:
         if len(shards) == 1
         else "a file was cut or left out; fetch the checkpoint again",
     )
-
-
-def part_values(
-    kind: str, keys: Mapping[str, str], tensors: Mapping[str, LazyTensor]
-) -> dict[str, LazyTensor]:
-    """Return the parts of a tensor by their names.
-
-    Exponents of MX blocks that a writer stored as uint8, because it had no other type for them, get
-    their own type.
-
-    Args:
-        kind: class of the tensor.
-        keys: key of each part.
-        tensors: all stored tensors by key.
-    """
-    parts = {part: tensors[key] for part, key in keys.items()}
-    scale = parts.get("scale")
-    if kind == "MXTensor" and scale is not None and scale.dtype is DType.UINT8:
-        parts["scale"] = _exponents(scale)
-    return parts
-
-
-def _exponents(scale: LazyTensor) -> LazyTensor:
-    def load() -> Any:
-        return scale.load().view(DType.FLOAT8_E8M0FNU.to_torch())
-
-    return LazyTensor(DType.FLOAT8_E8M0FNU, scale.shape, load, scale.source)

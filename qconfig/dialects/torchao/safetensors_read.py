@@ -20,7 +20,7 @@ from qconfig.dialects.torchao.safetensors_names import (
     old_key,
     owner_of,
 )
-from qconfig.dialects.torchao.safetensors_parts import part_keys, part_values
+from qconfig.dialects.torchao.safetensors_parts import part_keys
 from qconfig.dialects.torchao.safetensors_values import TYPE, Description, read_description
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.errors import (
@@ -240,9 +240,7 @@ class _Reader:
             described = read_description(text)
         except QconfigError as error:
             file, where = self._headers[shard].path, _METADATA + json_pointer(name)
-            problems = [p.at(file=file, fqn=name, pointer_prefix=where) for p in error.problems]
-            raise_problems(problems)
-            raise
+            raise error.at(file=file, fqn=name, pointer_prefix=where) from None
         self._descriptions[text] = described
         return described
 
@@ -266,7 +264,7 @@ class _Reader:
         self.problems += [p.at(file=self._headers[shard].path) for p in problems]
         free = [self._claimed(name, key) for key in keys.values()]
         if not problems and all(free):
-            parts = part_values(described.type, keys, self._tensors)
+            parts = {part: self._tensors[key] for part, key in keys.items()}
             self.stored[name] = Stored(
                 described.type, None, None, None, {**described.data, **parts}
             )

@@ -72,7 +72,9 @@ def reach_notes(wrapper: Any, pointer: str) -> tuple[Note, ...]:
     if wrapper.get("include_input_output_embeddings"):
         notes.append(Note(f"{pointer}/include_input_output_embeddings", _EMBEDDINGS))
     elif "include_input_output_embeddings" in wrapper:
-        notes.append(Note(f"{pointer}/include_input_output_embeddings", HEAD))
+        notes.append(
+            Note(f"{pointer}/include_input_output_embeddings", _HEAD, without_tensors=True)
+        )
     if wrapper.get("untie_embedding_weights"):
         notes.append(Note(f"{pointer}/untie_embedding_weights", _UNTIED))
     return tuple(notes)
@@ -86,5 +88,5 @@ _EMBEDDINGS = (
     "every Embedding is reached where the config is not a map; transformers means those of input "
     "and output"
 )
-HEAD = "transformers leaves the output embedding alone, which has no name here: say so in a rule"
+_HEAD = "transformers leaves the output embedding alone, which has no name here: say so in a rule"
 _UNTIED = "whether weights are tied is said by the checkpoint, and not carried"

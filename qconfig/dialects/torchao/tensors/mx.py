@@ -97,9 +97,7 @@ def _flat_scales(fields: Fields) -> tuple[Layout, str]:
     releases = "0.10 and 0.11"
     if len(scale.shape) > 1 and scale.shape[:-1] == codes.shape[:-1]:
         scale, releases = scale.reshape(prod(scale.shape)), "0.12"
-    if scale.dtype is DType.UINT8:
-        scale = scale.map(_as_e8m0, dtype=DType.FLOAT8_E8M0FNU)
-    return MXTensorLayoutV2(scale_e8m0=scale, pack_fp6=pack_fp6, **shared), releases
+    return MXTensorLayoutV2(scale_e8m0=_typed(scale), pack_fp6=pack_fp6, **shared), releases
 
 
 def _rows_of_scales(fields: Fields) -> Layout:
@@ -133,10 +131,17 @@ def _since_015(fields: Fields, prefix: str) -> dict[str, Any]:
 
 
 def _typed(scale: LazyTensor) -> LazyTensor:
-    """Return scales by their own type, as which some files of safetensors hold bytes."""
+    """Return scales by their own type, where a file holds them as bytes; they stay where they lie.
+
+    Some writers had no other type for them.
+    """
     if scale.dtype is not DType.UINT8:
         return scale
-    return scale.map(_as_e8m0, dtype=DType.FLOAT8_E8M0FNU)
+
+    def load() -> "torch.Tensor":
+        return scale.load().view(DType.FLOAT8_E8M0FNU.to_torch())
+
+    return LazyTensor(DType.FLOAT8_E8M0FNU, scale.shape, load, scale.source)
 
 
 def _kernel(value: Any) -> MXGemmKernelChoice:
@@ -144,9 +149,3 @@ def _kernel(value: Any) -> MXGemmKernelChoice:
         return MXGemmKernelChoice.EMULATED
     found: MXGemmKernelChoice = member(value, MXGemmKernelChoice)
     return found
-
-
-def _as_e8m0(scale: "torch.Tensor") -> "torch.Tensor":
-    import torch
-
-    return scale.contiguous().view(torch.float8_e8m0fnu)

@@ -77,53 +77,48 @@ def old_element_type(value: Any) -> MXElementTypeV1:
 
 def granularity(value: Any) -> Any:
     """Return a granularity of ours. Raises ContainerError for anything else."""
-    return _of(value, *_GRANULARITIES)
+    return _of(value, _GRANULARITIES)
 
 
 def mm_config(value: Any) -> Float8MMConfig | None:
     """Return how a float8 product is computed; None stays None."""
-    result: Float8MMConfig | None = None if value is None else _of(value, "Float8MMConfig")
+    result: Float8MMConfig | None = None if value is None else _of(value, _FLOAT8_MM_CONFIG)
     return result
 
 
 def int8_kwargs(value: Any) -> QuantizeTensorToInt8Kwargs | None:
     """Return how an activation is quantized to int8; None stays None."""
-    return None if value is None else _of(value, "QuantizeTensorToInt8Kwargs")
+    return None if value is None else _of(value, _INT8_KWARGS)
 
 
 def float8_kwargs(value: Any) -> QuantizeTensorToFloat8Kwargs | None:
     """Return how an activation is quantized to float8; None stays None."""
-    return None if value is None else _of(value, "QuantizeTensorToFloat8Kwargs")
+    return None if value is None else _of(value, _FLOAT8_KWARGS)
 
 
 def nvfp4_kwargs(value: Any) -> QuantizeTensorToNVFP4Kwargs | None:
     """Return how an activation is quantized to NVFP4; None stays None."""
-    return None if value is None else _of(value, "QuantizeTensorToNVFP4Kwargs")
+    return None if value is None else _of(value, _NVFP4_KWARGS)
 
 
 def mx_kwargs(value: Any) -> QuantizeTensorToMXKwargs | None:
     """Return how an activation is quantized to MX since 0.15; None stays None."""
-    return None if value is None else _of(value, "QuantizeTensorToMXKwargs")
+    return None if value is None else _of(value, _MX_KWARGS)
 
 
 def mx_kwargs_013(value: Any) -> QuantizeTensorToMXKwargs013 | None:
     """Return how an activation is quantized to MX in 0.13 and 0.14; None stays None."""
-    if value is None:
-        return None
-    return _built(value, "QuantizeTensorToMXKwargs", QuantizeTensorToMXKwargs013)
+    return None if value is None else _of(value, _MX_KWARGS_013)
 
 
-def _of(value: Any, *names: str) -> Any:
-    """Return the object of ours for a stored one of one of these classes."""
-    for name in names:
-        if isinstance(value, StoredObject) and value.name == name:
-            return _built(value, name, _OBJECTS[name])
-    raise ContainerError("not an object of that place", found=value, expected=" or ".join(names))
-
-
-def _built(value: Any, name: str, cls: type) -> Any:
-    if not isinstance(value, StoredObject) or value.name != name:
-        raise ContainerError("not an object of that place", found=value, expected=name)
+def _of(value: Any, classes: Mapping[str, type]) -> Any:
+    """Return the object of ours for a stored one of one of these classes, by its name there."""
+    name = value.name if isinstance(value, StoredObject) else ""
+    cls = classes.get(name)
+    if cls is None:
+        raise ContainerError(
+            "not an object of that place", found=value, expected=" or ".join(classes)
+        )
     known = attrs.fields_dict(cls)
     given = {}
     for key, item in value.fields.items():
@@ -158,19 +153,12 @@ def _plain(value: Any) -> Any:
 _GRANULARITIES: Mapping[str, type] = {
     cls.__name__: cls for cls in (PerTensor, PerRow, PerAxis, PerGroup, PerToken, PerBlock)
 }
-_OBJECTS: Mapping[str, type] = {
-    **_GRANULARITIES,
-    **{
-        cls.__name__: cls
-        for cls in (
-            Float8MMConfig,
-            QuantizeTensorToInt8Kwargs,
-            QuantizeTensorToFloat8Kwargs,
-            QuantizeTensorToMXKwargs,
-            QuantizeTensorToNVFP4Kwargs,
-        )
-    },
-}
+_FLOAT8_MM_CONFIG = {"Float8MMConfig": Float8MMConfig}
+_INT8_KWARGS = {"QuantizeTensorToInt8Kwargs": QuantizeTensorToInt8Kwargs}
+_FLOAT8_KWARGS = {"QuantizeTensorToFloat8Kwargs": QuantizeTensorToFloat8Kwargs}
+_NVFP4_KWARGS = {"QuantizeTensorToNVFP4Kwargs": QuantizeTensorToNVFP4Kwargs}
+_MX_KWARGS = {"QuantizeTensorToMXKwargs": QuantizeTensorToMXKwargs}
+_MX_KWARGS_013 = {"QuantizeTensorToMXKwargs": QuantizeTensorToMXKwargs013}
 _CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "elem_dtype": element_type,
     "granularity": granularity,
