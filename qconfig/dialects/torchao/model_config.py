@@ -23,6 +23,8 @@ def model_config(
 ) -> tuple[Config | None, tuple[str, ...]]:
     """Return the config of a model in its current version, and what to say about it.
 
+    Notes on what the tensors beside it show are left out.
+
     Raises:
         QconfigError: the document cannot be read; pointers lead into config.json.
     """
@@ -32,4 +34,5 @@ def model_config(
         read = read_document(config_json[CONFIG_KEY], writer=writer)
     except QconfigError as error:
         raise error.at(file=directory / CONFIG_FILE, pointer_prefix=f"/{CONFIG_KEY}") from None
-    return read.config, tuple(f"{CONFIG_KEY}{note.pointer}: {note.text}" for note in read.notes)
+    notes = [note for note in read.notes if not note.without_tensors]
+    return read.config, tuple(f"{CONFIG_KEY}{note.pointer}: {note.text}" for note in notes)
