@@ -15,6 +15,7 @@ from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.safetensors_read import is_torchao, read_flattened
 from qconfig.dialects.torchao.stored import StoredEnum, StoredObject
+from qconfig.dialects.torchao.tensors.table import read_tensor
 from tests.dialects.flattened_files import (
     changed,
     flattened,
