@@ -33,23 +33,15 @@ class TorchFile:
         stamp: inode and time of the last change, in ns.
         root: the value that was saved, plain data and `pickled_values`. It is a tree of bounded
             depth and size.
+        attributes: Python attributes of `root`, where it is an OrderedDict, such as a state_dict's
+            `_metadata`.
     """
 
     path: Path
     file_size: int
     stamp: tuple[int, int]
     root: Any
-    _attributes: Mapping[int, tuple[dict[Any, Any], dict[str, Any]]] = field(
-        factory=dict, repr=False
-    )
-
-    def attributes_of(self, entries: dict[Any, Any]) -> dict[str, Any]:
-        """Return the attributes of an OrderedDict of the file, such as a state_dict's `_metadata`.
-
-        Args:
-            entries: the very dict in `root`, not a copy.
-        """
-        return dict(self._attributes.get(id(entries), (entries, {}))[1])
+    attributes: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
 def read_torch_file(
@@ -78,7 +70,8 @@ def read_torch_file(
             root, instructions = run(archive.pickle, meanings, limits)
             asides = [aside for _, aside in meanings.attributes.values()]
             check_tree([root, asides], instructions, limits)
-            return TorchFile(path, file.size, stamp, root, meanings.attributes)
+            _, attributes = meanings.attributes.get(id(root), (root, {}))
+            return TorchFile(path, file.size, stamp, root, attributes)
     except (ContainerError, StorageError) as error:
         error.at(file=path)
         raise

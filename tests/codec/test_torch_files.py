@@ -113,15 +113,15 @@ def test_tied_parameters_are_one_value(tmp_path):
 
 
 def test_a_state_dict_keeps_its_metadata_aside(tmp_path):
-    """The root is a plain dict; the attribute that torch puts on it can be asked for."""
+    """The root is a plain dict; the attribute that torch puts on it stands beside it."""
     state = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).state_dict()
-    file = read_torch_file(saved({"model": state, "step": 3}, tmp_path / "m.pt"), {})
-    entries = file.root["model"]
-    assert type(entries) is dict
-    assert list(entries) == list(state)
-    assert file.attributes_of(entries) == {"_metadata": dict(state._metadata)}
-    assert file.attributes_of(file.root) == {}
-    assert file.root["step"] == 3
+    file = read_torch_file(saved(state, tmp_path / "m.pt"), {})
+    assert type(file.root) is dict
+    assert list(file.root) == list(state)
+    assert file.attributes == {"_metadata": dict(state._metadata)}
+    inside = read_torch_file(saved({"model": state, "step": 3}, tmp_path / "m.pt"), {})
+    assert list(inside.root["model"]) == list(state)
+    assert inside.attributes == {}
 
 
 def test_attributes_of_tensors_are_kept(tmp_path):

@@ -179,8 +179,9 @@ def test_a_tensor_in_two_files_is_refused(model: torch.nn.Module, tmp_path: Path
     directory = saved(tmp_path / "old", {"a.bin": state, "b.bin": state})
     index = {"weight_map": {"0.weight": "a.bin", "1.weight": "b.bin"}}
     (directory / "pytorch_model.bin.index.json").write_text(json.dumps(index))
-    with pytest.raises(QconfigError, match="the tensor lies in two files"):
+    with pytest.raises(QconfigError, match="the tensor lies in two files") as caught:
         upgrade_checkpoint(directory, tmp_path / "new", dialect="torchao-pickle")
+    assert caught.value.problems[0].found == "'b.bin and a.bin'"
 
 
 @pytest.mark.parametrize(

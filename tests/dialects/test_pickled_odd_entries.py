@@ -34,6 +34,15 @@ def test_attributes_of_a_tensor_are_noted(tmp_path: Path) -> None:
     assert report.notes[0] == "a has Python attributes, which are not carried: partition"
 
 
+def test_attributes_of_a_state_dict_are_noted(tmp_path: Path) -> None:
+    """But for the one that torch puts on each, which says versions of modules."""
+    state = torch.nn.Linear(2, 2).state_dict()
+    state.tag = "final"  # type: ignore[attr-defined]
+    torch.save(state, tmp_path / "old.pt")
+    report = upgrade_checkpoint(tmp_path / "old.pt", tmp_path / "new")
+    assert report.notes[0] == "old.pt has Python attributes, which are not carried: tag"
+
+
 def test_a_directory_without_pickles_is_refused(tmp_path: Path) -> None:
     """The error says which names are looked for."""
     with pytest.raises(ContainerError, match="no pickled checkpoint here") as caught:

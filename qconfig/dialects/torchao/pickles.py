@@ -112,6 +112,10 @@ class _Merged:
             )
             self.problems.append(error)
             return
+        said = [key for key in file.attributes if key != "_metadata"]
+        if said:
+            names = ", ".join(said[:_MOST_ATTRIBUTES])
+            self.notes.append(f"{label} has Python attributes, which are not carried: {names}")
         owners: dict[Any, str] = {}
         for name, value in file.root.items():
             if not isinstance(name, str):
@@ -127,7 +131,13 @@ class _Merged:
                 self.problems.append(_no_tensor(file, name, value))
             elif self.file_of.setdefault(name, label) != label:
                 self.problems.append(
-                    CheckpointError("the tensor lies in two files", file=file.path, fqn=name)
+                    CheckpointError(
+                        "the tensor lies in two files",
+                        file=file.path,
+                        fqn=name,
+                        found=f"{label} and {self.file_of[name]}",
+                        expected="one file that holds it",
+                    )
                 )
             elif (owner := owners.setdefault(_memory(value), name)) != name:
                 self.ties[name] = owner
