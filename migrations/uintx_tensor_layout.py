@@ -111,6 +111,7 @@ class UintxTensorLayoutV1(Layout):
             raise LayoutError(
                 "zero_point is not supported in the domain FLOAT",
                 pointer="/zero_point",
+                found=str(DType.parse(zero_point.dtype)),
                 expected="float16, bfloat16, float32 or float64",
             )
 

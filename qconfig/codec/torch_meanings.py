@@ -116,7 +116,9 @@ class TorchMeanings:
         """
         if type(kind) is not NamedClass or kind.role is not Role.OBJECT:
             raise ContainerError(
-                "the pickle calls something that is not read as a call", found=_named(kind)
+                "the pickle calls something that is not read as a call",
+                found=_named(kind),
+                expected="a function of torch's that makes a tensor, or a class of a closed table",
             )
         made = PickledObject(kind.path, arguments)
         self._stateless[id(made)] = made
@@ -132,6 +134,7 @@ class TorchMeanings:
             raise ContainerError(
                 "the pickle sets the state of what has none, or has it already",
                 found=_named(value),
+                expected="an object, an OrderedDict or a functools.partial, once each",
             )
         # The pickle may already refer to the instance, so it is filled in and not replaced.
         if type(value) is dict:
@@ -284,11 +287,16 @@ class TorchMeanings:
                 raise ContainerError(
                     "the pickle has a state that is no attributes by name",
                     found=type(part).__name__,
+                    expected="a dict",
                 )
             self._spend(len(part))
             for name, value in part.items():
                 if type(name) is not str or name in merged:
-                    raise ContainerError("the pickle has a state with a wrong name", found=name)
+                    raise ContainerError(
+                        "the pickle has a state with a wrong name",
+                        found=name,
+                        expected="texts, each of them once",
+                    )
                 merged[name] = value
         return merged
 
@@ -324,7 +332,9 @@ def _partial_state(function: PickledFunction, state: Any) -> tuple[tuple[Any, ..
         ):
             return args, kwargs
     raise ContainerError(
-        "the pickle has a functools.partial with a wrong state", found=_named(state)
+        "the pickle has a functools.partial with a wrong state",
+        found=_named(state),
+        expected="its function, a tuple, a dict and nothing else",
     )
 
 
@@ -343,14 +353,21 @@ def _check_strided(layout: Any) -> None:
 
 def _check_extras(hooks: Any, rest: Any) -> None:
     if hooks is not None and (type(hooks) is not dict or hooks):
-        raise ContainerError("the pickle has a tensor with hooks", found=_named(hooks))
+        raise ContainerError(
+            "the pickle has a tensor with hooks", found=_named(hooks), expected="an empty dict"
+        )
     flags = rest[0] if rest else None
     if len(rest) > 1 or (flags is not None and type(flags) is not dict):
-        raise ContainerError("the pickle has a tensor with unknown arguments", found=len(rest))
+        raise ContainerError(
+            "the pickle has a tensor with unknown arguments",
+            found=", ".join(map(_named, rest[:8])),
+            expected="nothing behind the hooks, or a dict of flags",
+        )
     if flags:
         raise ContainerError(
             "the pickle has a tensor that is to be conjugated or negated",
             found=list(flags)[:4],
+            expected="no flags",
             hint="call resolve_conj() and resolve_neg() and save it again",
         )
 
@@ -367,4 +384,5 @@ def _arguments(function: Known, arguments: tuple[Any, ...]) -> ContainerError:
     return ContainerError(
         f"the pickle calls {function.value} with arguments that it does not take",
         found=", ".join(map(_named, arguments[:8])) or "nothing",
+        expected="what torch.save writes there",
     )

@@ -107,7 +107,12 @@ class Storages:
                 expected=f"one of {len(self._records)} records below data/",
             )
         if place == "meta":
-            raise ContainerError("a storage on the meta device has no elements", found=key)
+            raise ContainerError(
+                "a storage on the meta device has no elements",
+                found=key,
+                expected="a storage with elements",
+                hint="load the weights before the state_dict is saved",
+            )
         size = count * (1 if dtype is None else dtype.itemsize)
         if size != record.size or type(count) is not int:
             raise ContainerError(
@@ -155,7 +160,9 @@ class Storages:
             ContainerError: it is no tuple of integers, or breaks a limit.
         """
         if type(value) is not tuple:
-            raise _wrong("has a shape that is no tuple", type(value).__name__)
+            raise _wrong(
+                "has a shape that is no tuple", type(value).__name__, "a tuple of integers"
+            )
         if len(value) > self._limits.rank:
             raise _wrong(
                 "has too many dimensions",
@@ -204,7 +211,7 @@ def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def _check_offset(offset: Any) -> None:
     if type(offset) is not int or offset < 0:
-        raise _wrong("has an offset that is no place in its storage", offset)
+        raise _wrong("has an offset that is no place in its storage", offset, "0 or more")
 
 
 def _lazy(

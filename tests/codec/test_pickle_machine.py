@@ -74,6 +74,7 @@ def test_shared_values_are_shared():
         (b"N.N", "is followed by other bytes"),
         (b"\xff.", "opcode b'\\\\xff' unknown"),
         (b"\x80\x06N.", "unknown protocol"),
+        (b"\x95" + b"\x0c" + bytes(7) + b"N.", "a frame longer than itself"),
         (b"t.", "is damaged at byte 0"),
         (b"N\x86.", "is damaged at byte 1"),
         (b"(NNu.", "is damaged at byte 3"),

@@ -151,6 +151,17 @@ def test_compressed_records_are_refused(path):
     assert "write it again with torch.save" in text
 
 
+def test_a_record_without_room_for_its_header_is_refused(path):
+    """Its header would end in the directory."""
+    whole = zip_bytes(PARTS)
+    directory = int.from_bytes(whole[-6:-2], "little")
+    cut = whole.rindex(b"PK\3\4") + 10
+    data = whole[:cut] + whole[directory:-6] + cut.to_bytes(4, "little") + whole[-2:]
+    text = refusal(path, data)
+    assert "has a record outside the file" in text
+    assert "found: 'a/data/0'" in text
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -181,8 +181,9 @@ def test_float8_activations_have_granularity_and_type():
 
 def test_float8_activations_without_granularity_are_refused():
     """Both arguments are needed."""
-    with pytest.raises(ContainerError, match="no activation_granularity"):
+    with pytest.raises(ContainerError, match="for activations has no activation_g") as caught:
         read_tensor(quantized(float8_weight(), "_input_activation_quant_func_fp8"))
+    assert caught.value.expected == "activation_granularity and activation_dtype"
 
 
 @pytest.mark.parametrize("name", ["_identity", "_to_bfloat16"])
@@ -266,8 +267,9 @@ def test_a_weight_without_a_factor_is_refused():
 
 def test_two_divisors_are_refused():
     """Activations that are scaled twice have no one factor."""
-    with pytest.raises(MigrationError, match="scaled twice"):
+    with pytest.raises(MigrationError, match="scaled twice") as caught:
         read_tensor(scaled(scaled(int8_weight(), lazy(K)), lazy(K)))
+    assert caught.value.expected == "a weight without one"
 
 
 def test_static_float8_scales_are_carried():

@@ -138,6 +138,14 @@ PLAIN = {"quant_type": {"default": envelope()}}
 SKIPPING = PLAIN | {"modules_to_not_convert": ["lm_head", "layers.1"]}
 
 
+def test_metadata_of_tensors_is_no_config():
+    """What stands in a safetensors file of torchao's is named, and what to do with it."""
+    with pytest.raises(FieldError, match="the metadata of a safetensors file") as caught:
+        from_envelope({"tensor_names": '["a"]'})
+    assert caught.value.found == repr('["a"]')
+    assert caught.value.expected == "an object with _type, or with quant_type"
+
+
 def test_skipped_modules_are_rules():
     """Entries of modules_to_not_convert are optional rules that come first; the config is left."""
     found = read_document(SKIPPING)

@@ -100,6 +100,15 @@ def test_a_shard_too_many_is_named():
         UintxTensorLayoutV1(torch.ones(4), (4, 8), 2, (1, 8), "float32", **shards)
 
 
+def test_integers_are_no_zero_points_of_stored_values():
+    """In the domain FLOAT of the stored form, too, zero points are values."""
+    options = {"int2_shard": torch.zeros(4, 2, dtype=torch.uint8), "zero_point_domain": "float"}
+    zero = torch.zeros(4, dtype=torch.int32)
+    with pytest.raises(LayoutError, match="not supported in the domain FLOAT") as caught:
+        UintxTensorLayoutV1(torch.ones(4), (4, 8), 2, (1, 8), "float32", zero_point=zero, **options)
+    assert caught.value.found == "'int32'"
+
+
 def test_codes_beyond_their_bits_are_refused():
     """A code of 16 is none of 4 bits; field, count and place are named."""
     with pytest.raises(LayoutError, match=r"qdata is out of range: 1 of 64 .* \[0, 3\]"):

@@ -88,6 +88,8 @@ def unwrap(data: Any) -> Unwrapped:
         raise FieldError(
             "the metadata of a safetensors file of torchao's, not a config",
             pointer="/tensor_names",
+            found=data["tensor_names"],
+            expected="an object with _type, or with quant_type",
             hint="upgrade or inspect the file itself: it is a checkpoint",
         )
     pointer = ""

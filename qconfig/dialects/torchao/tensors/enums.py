@@ -76,7 +76,10 @@ def member_name(path: str, value: Any, member: str | None) -> str:
     members = ENUMS.get(name)
     if members is None:
         raise ContainerError(
-            f"{path} is no enum of torchao's", found=name, hint=nearest(name, ENUMS)
+            f"{path} is no enum of torchao's",
+            found=name,
+            expected="one of " + ", ".join(sorted(ENUMS)),
+            hint=nearest(name, ENUMS),
         )
     names = set(members.values())
     if member is not None:
