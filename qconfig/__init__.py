@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         explain,
         load_config,
         plan,
+        read_config,
         upgrade_config,
         validate_config,
     )
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
     from qconfig.configs.choices import Observer
     from qconfig.dialects.convert import convert_checkpoint
     from qconfig.engine.apply import quantize_
-    from qconfig.errors import QconfigError
+    from qconfig.errors import InexactWarning, QconfigError
     from qconfig.layouts import (
         Float8TensorLayout,
         FloatxTensorLayout,
@@ -142,6 +143,7 @@ __all__ = [
     "FloatxTensor",
     "FloatxTensorLayout",
     "FqnToConfig",
+    "InexactWarning",
     "Int4ChooseQParamsAlgorithm",
     "Int4PackingFormat",
     "Int4Tensor",
@@ -215,6 +217,7 @@ __all__ = [
     "plan",
     "quantize_",
     "quantize_checkpoint",
+    "read_config",
     "register_builder",
     "register_config",
     "register_layout",
@@ -236,6 +239,7 @@ _HOMES = {
         "explain",
         "load_config",
         "plan",
+        "read_config",
         "upgrade_config",
         "validate_config",
     ),
@@ -301,7 +305,7 @@ _HOMES = {
     "qconfig.configs.choices": ("Observer",),
     "qconfig.dialects.convert": ("convert_checkpoint",),
     "qconfig.engine.apply": ("quantize_",),
-    "qconfig.errors": ("QconfigError",),
+    "qconfig.errors": ("InexactWarning", "QconfigError"),
     "qconfig.layouts": (
         "Float8TensorLayout",
         "FloatxTensorLayout",

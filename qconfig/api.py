@@ -12,32 +12,62 @@ if TYPE_CHECKING:
     from torch import nn
 
     from qconfig.calibration.calibration import Calibration
+    from qconfig.checkpoints.writer import Writer
+    from qconfig.dialects.torchao import ReadConfig
     from qconfig.engine.plan_document import Plan
     from qconfig.rules.explain import Explanation
 
 _DIALECTS = ("qconfig", "torchao")
 
 
-def config_from_dict(data: Any) -> Config:
-    """Return the config of a document: our form, or torchao's `{"_type", "_version", "_data"}`.
+def read_config(data: Any, *, writer: "Writer | str | None" = None) -> "ReadConfig":
+    """Return the config of a document, with notes on what was assumed or is not carried.
 
-    Documents of earlier versions are brought to the current one.
+    Args:
+        data: a document of ours, or torchao's `{"_type", "_version", "_data"}`, alone or in a
+            `quantization_config`; of any version.
+        writer: the release that wrote torchao's, such as `"torchao==0.13"`: some documents meant
+            other things in other releases.
 
     Raises:
+        UsageError: a writer that did not write the document, or is not known.
         DocumentError: everything that is wrong, each problem with its JSON pointer.
         RuleError: a pattern that cannot be used.
     """
+    from qconfig.checkpoints.dialects import check_writer, dialects
+    from qconfig.checkpoints.writer import Writer
     from qconfig.codec.documents import parse_config_document
-    from qconfig.dialects.torchao import from_envelope, is_envelope
+    from qconfig.dialects.torchao import ReadConfig, is_envelope, read_document
 
+    release = Writer.of(writer)
     try:
-        config = from_envelope(data) if is_envelope(data) else parse_config_document(data)
+        if is_envelope(data):
+            check_writer(None if release is None else dialects.get("torchao"), release)
+            read = read_document(data, writer=release)
+        else:
+            check_writer(None, release)
+            read = ReadConfig(parse_config_document(data), dialect="qconfig")
     except RecursionError:  # files cannot be that deep, but what Python code passes can
         raise DocumentSyntaxError(
             "nested too deeply", expected="no more levels than Python can recurse"
         ) from None
-    _check_rules(config)
-    return config
+    _check_rules(read.config)
+    return read
+
+
+def config_from_dict(data: Any, *, writer: "Writer | str | None" = None) -> Config:
+    """Return the config of a document: our form, or torchao's `{"_type", "_version", "_data"}`.
+
+    Documents of earlier versions are brought to the current one.
+
+    Args:
+        data: the document.
+        writer: the release that wrote it, see `read_config`, which has notes as well.
+
+    Raises:
+        QconfigError: see `read_config`.
+    """
+    return read_config(data, writer=writer).config
 
 
 def config_to_dict(config: Config, *, dialect: str = "qconfig") -> dict[str, Any]:
@@ -63,11 +93,15 @@ def config_to_dict(config: Config, *, dialect: str = "qconfig") -> dict[str, Any
     return document
 
 
-def load_config(path: Path | str) -> Config:
+def load_config(path: Path | str, *, writer: "Writer | str | None" = None) -> Config:
     """Return the config in a JSON, YAML or TOML file, brought to its current version.
 
+    Args:
+        path: the file.
+        writer: the release that wrote it, see `read_config`.
+
     Raises:
-        UsageError: the file's name says neither JSON nor YAML nor TOML.
+        UsageError: the file's name says neither JSON nor YAML nor TOML, or a wrong writer.
         StorageError, ContainerError: the file cannot be read, is no regular file, or too large.
         DocumentError, RuleError: everything that is wrong with it.
     """
@@ -76,7 +110,7 @@ def load_config(path: Path | str) -> Config:
     path = Path(path)
     data = load_document(path)
     try:
-        return config_from_dict(data)
+        return config_from_dict(data, writer=writer)
     except QconfigError as error:
         raise error.at(file=path) from None
 
@@ -98,26 +132,32 @@ def dump_config(config: Config, path: Path | str | None = None) -> str:
     return text
 
 
-def validate_config(data: Any) -> list[QconfigError]:
+def validate_config(data: Any, *, writer: "Writer | str | None" = None) -> list[QconfigError]:
     """Return all problems of a document, or of the file at a path; empty if it is sound.
 
     Args:
         data: a mapping, or a `Path` or string that names a file.
+        writer: the release that wrote it, see `read_config`.
     """
+    read = load_config if isinstance(data, str | Path) else config_from_dict
     try:
-        load_config(data) if isinstance(data, str | Path) else config_from_dict(data)
+        read(data, writer=writer)
     except QconfigError as error:
         return list(error.problems)
     return []
 
 
-def upgrade_config(data: Any) -> dict[str, Any]:
+def upgrade_config(data: Any, *, writer: "Writer | str | None" = None) -> dict[str, Any]:
     """Return a document of any version or dialect as one of the current version.
+
+    Args:
+        data: the document.
+        writer: the release that wrote it, see `read_config`.
 
     Raises:
         DocumentError, RuleError: everything that is wrong with it.
     """
-    return config_to_dict(config_from_dict(data))
+    return config_to_dict(config_from_dict(data, writer=writer))
 
 
 def plan(
@@ -126,6 +166,7 @@ def plan(
     *,
     allow_unmatched: bool = False,
     calibration: "Calibration | None" = None,
+    dialect: str | None = None,
 ) -> "Plan":
     """Return what `quantize_` or `quantize_checkpoint` would do; nothing is changed.
 
@@ -135,6 +176,7 @@ def plan(
         allow_unmatched: accept rules that match nothing.
         calibration: what `calibrate` observed; None leaves unchecked whether layers whose config
             needs calibration have it.
+        dialect: in whose form a checkpoint is written, see `open_checkpoint`; None finds it out.
 
     Raises:
         QconfigError: the checkpoint cannot be opened, or is quantized already.
@@ -146,7 +188,7 @@ def plan(
         from qconfig.checkpoints.quantize import plan_checkpoint
 
         return plan_checkpoint(
-            open_checkpoint(model),
+            open_checkpoint(model, dialect=dialect),
             config,
             allow_unmatched=allow_unmatched,
             calibration=calibration,

@@ -1,4 +1,4 @@
-"""Every exception that qconfig raises on purpose.
+"""Every exception that qconfig raises on purpose, and the one warning.
 
     QconfigError
     ├── DocumentError              a config or layout document is wrong
@@ -22,6 +22,7 @@
                                    PlanErrors and CheckpointErrors are of their kind, too
 
 Each carries the place (file, FQN, JSON pointer), what was found, what is allowed and what to do.
+InexactWarning is the warning: a checkpoint of another library was loaded, and not exactly.
 """
 
 from collections.abc import Iterable, Sequence
@@ -144,6 +145,10 @@ def _restore(cls: type[QconfigError], message: str, state: dict[str, Any]) -> Qc
     Exception.__init__(error, message)
     error.__dict__.update(state)
     return error
+
+
+class InexactWarning(UserWarning):
+    """What was loaded is not exactly what its writer had, or a part of it had to be assumed."""
 
 
 class DocumentError(QconfigError):

@@ -40,6 +40,7 @@ class Checkpoint:
         config: the quantization config, where a dialect has read it already.
         consumed: names of further files of the directory that are part of the checkpoint, so that
             they are not carried along.
+        left_out: the quantization config, where it was asked to be left out.
     """
 
     directory: Path
@@ -57,6 +58,7 @@ class Checkpoint:
     origins: dict[str, Origin] = field(factory=dict)
     config: Config | None = None
     consumed: frozenset[str] = frozenset()
+    left_out: Any = field(default=None, repr=False)
 
     @property
     def quantization_config(self) -> Any:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_any, unstructure
@@ -49,6 +51,22 @@ def with_config(config_json: Mapping[str, Any] | None, config: Config | None) ->
             "config": unstructure(registry.convert(config)),
         }
     return rest
+
+
+def without_config(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint without its quantization config, and a note that says so."""
+    left_out = checkpoint.quantization_config
+    if left_out is None:
+        return checkpoint
+    rest = {k: v for k, v in (checkpoint.config_json or {}).items() if k != CONFIG_KEY}
+    note = f"{CONFIG_KEY} is left out, as was asked for: nobody says how the tensors were made"
+    return evolve(
+        checkpoint,
+        config_json=rest,
+        config=None,
+        left_out=left_out,
+        notes=(*checkpoint.notes, note),
+    )
 
 
 def is_foreign(checkpoint: Checkpoint) -> bool:

@@ -42,10 +42,17 @@ class Found:
 
 @runtime_checkable
 class SafetensorsDialect(Protocol):
-    """Safetensors files whose metadata or config.json another library wrote."""
+    """Safetensors files whose metadata or config.json another library wrote.
+
+    Attributes:
+        name: what `--from` takes.
+        library: the package that writes such files.
+        newest: its newest release whose files are known.
+    """
 
     name: str
     library: str
+    newest: tuple[int, int]
 
     def recognises(
         self, headers: Mapping[str, Header], config_json: Mapping[str, Any] | None
@@ -65,17 +72,24 @@ class FileDialect(Protocol):
     """Files that are no safetensors files. They are opened only when asked for.
 
     Attributes:
+        name, library, newest: as of a `SafetensorsDialect`.
         suffixes: what the name of such a file ends in: naming one of them is asking for it.
     """
 
     name: str
     library: str
+    newest: tuple[int, int]
     suffixes: tuple[str, ...]
 
     def open(
-        self, path: Path, writer: Writer | None, *, follow_symlinks: bool = False
+        self,
+        path: Path,
+        writer: Writer | None,
+        *,
+        follow_symlinks: bool = False,
+        keep_config: bool = True,
     ) -> Checkpoint:
-        """Open a file, or a directory of them.
+        """Open a file, or a directory of them; `keep_config` says whether to read its config.
 
         Raises:
             QconfigError: the files are damaged or hostile, or hold what cannot be read.
@@ -141,17 +155,26 @@ def file_dialect(path: Path) -> FileDialect | None:
 
 
 def check_writer(dialect: AnyDialect | None, writer: Writer | None) -> None:
-    """Refuse a writer that does not write the dialect.
+    """Refuse a writer that does not write the dialect, or that nobody knows yet.
 
     Raises:
-        UsageError: it is of another library.
+        UsageError: it is of another library, or newer than the releases that are known.
     """
-    if writer is None or (dialect is not None and dialect.library == writer.library):
+    if writer is None:
         return
-    raise UsageError(
-        "the checkpoint is not of that writer's library",
-        found=str(writer),
-        expected=f"no writer, for {NATIVE} says its versions itself"
-        if dialect is None
-        else f"a release of {dialect.library}",
-    )
+    if dialect is None or dialect.library != writer.library:
+        raise UsageError(
+            "not of that writer's library",
+            found=str(writer),
+            expected=f"no writer, for {NATIVE} says its versions itself"
+            if dialect is None
+            else f"a release of {dialect.library}",
+        )
+    if writer.release > dialect.newest:
+        newest = Writer(dialect.library, dialect.newest)
+        raise UsageError(
+            "a release that is not known yet",
+            found=str(writer),
+            expected=f"a release up to {newest}",
+            hint="leave the writer out: what is new in a file is read or refused by its fields",
+        )

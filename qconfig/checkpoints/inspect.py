@@ -10,6 +10,7 @@ from attrs import asdict, field, frozen
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.dialects import NATIVE
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.writer import Writer
 from qconfig.codec.dtypes import DType
 from qconfig.codec.layout_values import counted, layout_nbytes
 from qconfig.codec.tensor_values import nbytes
@@ -30,8 +31,10 @@ class TensorSummary:
         version: version it was written in.
         current_layout: layout name that it has when it is up to date.
         current: version that it has then.
-        origin: what another library stored, or None.
         bytes: stored size, all inner tensors together.
+        origin: what another library stored, or None.
+        changes: what of that is not carried exactly, and by how much.
+        ambiguities: what its file does not say, and what is taken.
     """
 
     fqn: str
@@ -44,6 +47,8 @@ class TensorSummary:
     current: int | None
     bytes: int
     origin: str | None = None
+    changes: tuple[str, ...] = ()
+    ambiguities: tuple[str, ...] = ()
 
     @property
     def bits_per_weight(self) -> float:
@@ -82,6 +87,12 @@ class Inspection:
         return dict(sorted(Counter((n, v) for n, v in found if n and v).items()))
 
     @property
+    def remarks(self) -> dict[str, int]:
+        """How many tensors there are of each change and ambiguity, by its text."""
+        changes = Counter(f"changes: {text}" for t in self.tensors for text in t.changes)
+        return changes | Counter(f"not known: {x}" for t in self.tensors for x in t.ambiguities)
+
+    @property
     def outdated(self) -> bool:
         """Whether a layout is not in its newest version, or the form is another library's."""
         return self.dialect != NATIVE or any(
@@ -109,7 +120,12 @@ class Inspection:
 
 
 def inspect_checkpoint(
-    path: Path | str, *, follow_symlinks: bool = False, dialect: str | None = None
+    path: Path | str,
+    *,
+    follow_symlinks: bool = False,
+    dialect: str | None = None,
+    writer: Writer | str | None = None,
+    keep_config: bool = True,
 ) -> Inspection:
     """Return what a checkpoint holds.
 
@@ -117,11 +133,19 @@ def inspect_checkpoint(
         path: a directory in Hugging Face shape, or one file.
         follow_symlinks: accept shards that are links to files elsewhere.
         dialect: in whose form it is written, see `open_checkpoint`; None finds it out.
+        writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
+        keep_config: False leaves the quantization config out, see `open_checkpoint`.
 
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer than this release.
     """
-    checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks, dialect=dialect)
+    checkpoint = open_checkpoint(
+        path,
+        follow_symlinks=follow_symlinks,
+        dialect=dialect,
+        writer=Writer.of(writer),
+        keep_config=keep_config,
+    )
     tensors = [
         TensorSummary(
             name,
@@ -154,6 +178,7 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
         current: Any = registry.convert(layout)
     except QconfigError as error:
         raise error.at(file=checkpoint.directory, fqn=fqn) from None
+    origin = checkpoint.origins.get(fqn)
     return TensorSummary(
         fqn,
         checkpoint.shard_of[fqn],
@@ -164,5 +189,5 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
         registry.current(entry).name,
         registry.current(entry).version,
         layout_nbytes(layout),
-        origin.type if (origin := checkpoint.origins.get(fqn)) is not None else None,
+        *(() if origin is None else (origin.type, origin.changes, origin.ambiguities)),
     )

@@ -1,5 +1,6 @@
 """Load a checkpoint of any version into memory, quantized tensors as tensor subclasses."""
 
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,14 @@ from qconfig.codec.layout_values import loaded
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import CheckpointError, QconfigError, UsageError, nearest, raise_problems
+from qconfig.errors import (
+    CheckpointError,
+    InexactWarning,
+    QconfigError,
+    UsageError,
+    nearest,
+    raise_problems,
+)
 from qconfig.versioning import Layout, registry
 
 if TYPE_CHECKING:
@@ -34,6 +42,9 @@ def load_checkpoint(
     writer: Writer | str | None = None,
 ) -> "dict[str, torch.Tensor]":
     """Return the state_dict of a checkpoint; layouts of earlier versions are brought up to date.
+
+    Warns with an `InexactWarning` where tensors of another library are not carried exactly, or
+    something about them had to be assumed; `inspect_checkpoint` says what, tensor by tensor.
 
     Args:
         path: a directory in Hugging Face shape, or one file; also of another library.
@@ -61,7 +72,9 @@ def load_checkpoint(
         reader=reader,
         dialect=dialect,
         writer=Writer.of(writer),
+        keep_config=False,
     )
+    _warn(path, checkpoint)
     state_dict = {name: tensor.load() for name, tensor in checkpoint.plain.items()}
     for fqn, layout in checkpoint.layouts.items():
         state_dict[fqn] = _tensor(checkpoint, fqn, layout)
@@ -72,6 +85,22 @@ def load_checkpoint(
         ignored = set(ignore)
         load_into(model, {n: t for n, t in state_dict.items() if n not in ignored})
     return state_dict
+
+
+def _warn(path: Path | str, checkpoint: Checkpoint) -> None:
+    inexact = [origin for origin in checkpoint.origins.values() if not origin.exact]
+    if not inexact:
+        return
+    texts = dict.fromkeys(text for o in inexact for text in (*o.changes, *o.ambiguities))
+    first, *others = texts
+    more = f" (and {len(others)} more)" if others else ""
+    warnings.warn(
+        f"{path}: {len(inexact)} of {len(checkpoint.layouts)} quantized tensors are not exactly, "
+        f"or not surely, what their writer had: {first}{more}; inspect_checkpoint or "
+        "`qconfig inspect` lists all of it",
+        InexactWarning,
+        stacklevel=3,
+    )
 
 
 def _check_device(device: "torch.device | str") -> None:

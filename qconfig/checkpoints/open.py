@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from qconfig.checkpoints.checkpoint import INDEX_FILE, SINGLE_FILE, Checkpoint
-from qconfig.checkpoints.config_json import read_config_json
+from qconfig.checkpoints.config_json import read_config_json, without_config
 from qconfig.checkpoints.dialects import (
     AnyDialect,
     FileDialect,
@@ -43,6 +43,7 @@ def open_checkpoint(
     reader: Reader = lazy_tensors,
     dialect: str | None = None,
     writer: Writer | None = None,
+    keep_config: bool = True,
 ) -> Checkpoint:
     """Open a directory in Hugging Face shape, or one file.
 
@@ -54,6 +55,8 @@ def open_checkpoint(
         dialect: in whose form it is written, such as `"torchao"`; None finds it out. Pickles are
             read only where a file is named by its path, or a dialect of pickles by its name.
         writer: the release that wrote it, where the files do not say.
+        keep_config: False leaves the quantization config out, which may be one that cannot be
+            read.
 
     Raises:
         UsageError: an unknown dialect, or a writer of another one.
@@ -65,17 +68,15 @@ def open_checkpoint(
     chosen = dialects.get(dialect) if dialect is not None else None
     if dialect is not None:
         check_writer(chosen, writer)
-    try:
-        exists = path.exists()
-    except OSError as error:
-        raise StorageError(f"cannot open: {error.strerror}", file=path) from error
-    if not exists:
-        raise StorageError("no such file or directory", file=path)
+    _check_exists(path)
     if dialect is None:
         chosen = file_dialect(path)
     if isinstance(chosen, FileDialect):
         check_writer(chosen, writer)
-        return chosen.open(path, writer, follow_symlinks=follow_symlinks)
+        checkpoint = chosen.open(
+            path, writer, follow_symlinks=follow_symlinks, keep_config=keep_config
+        )
+        return checkpoint if keep_config else without_config(checkpoint)
     directory = path if path.is_dir() else path.parent
     names, index, stray = _shard_names(path, directory)
     headers: dict[str, Header] = {}
@@ -101,11 +102,24 @@ def open_checkpoint(
     raise_problems(_mixed(headers, chosen), file=directory)
     if isinstance(chosen, SafetensorsDialect):
         tensors = {n: t for header in headers.values() for n, t in reader(header).items()}
-        checkpoint = chosen.assemble(Found(directory, headers, located, tensors, config), writer)
+        said = config if keep_config else None
+        checkpoint = chosen.assemble(Found(directory, headers, located, tensors, said), writer)
+        checkpoint = attrs.evolve(checkpoint, config_json=config)
     else:
         checkpoint = assemble(directory, headers, located, config, reader)
+    if not keep_config:
+        checkpoint = without_config(checkpoint)
     notes += checkpoint.notes
     return attrs.evolve(checkpoint, notes=tuple(notes), is_directory=path.is_dir(), index=index)
+
+
+def _check_exists(path: Path) -> None:
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise StorageError(f"cannot open: {error.strerror}", file=path) from error
+    if not exists:
+        raise StorageError("no such file or directory", file=path)
 
 
 def _recognised(

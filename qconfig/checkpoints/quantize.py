@@ -70,6 +70,7 @@ def quantize_checkpoint(
     executor: Executor | None = None,
     progress: Progress | None = None,
     follow_symlinks: bool = False,
+    dialect: str | None = None,
 ) -> Plan:
     """Quantize the shards of `source` into the new directory `target` and return the plan.
 
@@ -77,7 +78,7 @@ def quantize_checkpoint(
     their names; tensors that stay as they are, are copied byte by byte, as are all other files.
 
     Args:
-        source: a directory in Hugging Face shape, or one safetensors file.
+        source: a directory in Hugging Face shape, or one file.
         target: the directory to make.
         config: an `FqnToConfig`, or one config for every Linear.
         allow_unmatched: accept rules that match nothing.
@@ -86,11 +87,12 @@ def quantize_checkpoint(
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
+        dialect: in whose form `source` is written, see `open_checkpoint`; None finds it out.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent and `source` as it was.
     """
-    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks)
+    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks, dialect=dialect)
     plan = plan_checkpoint(
         checkpoint, config, allow_unmatched=allow_unmatched, calibration=calibration
     )

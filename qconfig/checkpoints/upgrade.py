@@ -73,6 +73,7 @@ def upgrade_checkpoint(
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
+    keep_config: bool = True,
     verify: bool | None = None,
 ) -> UpgradeReport:
     """Write `source` in today's layouts into the new directory `target`; `source` is not touched.
@@ -91,6 +92,8 @@ def upgrade_checkpoint(
             are read where `source` is such a file, or `dialect` says so (`"torchao-pickle"`).
         writer: the release that wrote `source`, such as `"torchao==0.13"`, where its files leave
             that open and it matters.
+        keep_config: False leaves the quantization config out of config.json, where it is one that
+            cannot be read.
         verify: read every value of `target` in the end and report what is wrong with it, see
             `verify_checkpoint`; None does so for checkpoints of other libraries.
 
@@ -102,6 +105,7 @@ def upgrade_checkpoint(
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=Writer.of(writer),
+        keep_config=keep_config,
     )
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)
@@ -173,7 +177,7 @@ def _report(
             TensorUpgrade(**history_of(checkpoint, fqn), target=registry.entry_of(type(layout)))
             for fqn, layout in layouts.items()
         ),
-        checkpoint.quantization_config,
+        checkpoint.left_out or checkpoint.quantization_config,
         config_json.get(CONFIG_KEY),
         *copied_and_computed(values),
         checkpoint.notes,

@@ -9,6 +9,7 @@ from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
 from qconfig.checkpoints.config_json import is_foreign, stored_config
 from qconfig.checkpoints.contradictions import contradictions
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.writer import Writer
 from qconfig.codec.layout_values import loaded
 from qconfig.errors import QconfigError
 from qconfig.versioning import Layout, registry
@@ -49,6 +50,8 @@ def verify_checkpoint(
     strict: bool = False,
     follow_symlinks: bool = False,
     dialect: str | None = None,
+    writer: Writer | str | None = None,
+    keep_config: bool = True,
 ) -> Verification:
     """Read a checkpoint whole, one tensor at a time, and return everything that is wrong with it.
 
@@ -60,12 +63,19 @@ def verify_checkpoint(
         strict: do not even open a checkpoint with stray files or tensors missing in the index.
         follow_symlinks: accept shards that are links to files elsewhere.
         dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
+        writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
+        keep_config: False leaves the quantization config out, see `open_checkpoint`.
 
     Raises:
         QconfigError: the checkpoint cannot even be opened.
     """
     checkpoint = open_checkpoint(
-        path, strict=strict, follow_symlinks=follow_symlinks, dialect=dialect
+        path,
+        strict=strict,
+        follow_symlinks=follow_symlinks,
+        dialect=dialect,
+        writer=Writer.of(writer),
+        keep_config=keep_config,
     )
     problems: list[QconfigError] = []
     for fqn, layout in checkpoint.layouts.items():

@@ -76,6 +76,7 @@ def convert_checkpoint(
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
+    keep_config: bool = True,
 ) -> ConversionReport | UpgradeReport:
     """Write a checkpoint in another form into the new directory `target`.
 
@@ -95,6 +96,8 @@ def convert_checkpoint(
         dialect: in whose form `source` is written; None finds it out.
         writer: the release that wrote `source`, such as `"torchao==0.13"`, where its files leave
             that open and it matters.
+        keep_config: False leaves the quantization config out of config.json, where it is one that
+            cannot be read.
 
     Raises:
         UsageError: an unknown form, or no target.
@@ -116,6 +119,7 @@ def convert_checkpoint(
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=writer,
+        keep_config=keep_config,
     )
 
 
@@ -129,6 +133,7 @@ def convert_to_torchao(
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
+    keep_config: bool = True,
 ) -> ConversionReport:
     """Write a checkpoint in torchao's form; see `convert_checkpoint`.
 
@@ -142,6 +147,7 @@ def convert_to_torchao(
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=Writer.of(writer),
+        keep_config=keep_config,
     )
     if dry_run or target is None:
         return _report(checkpoint, as_torchao(checkpoint))
@@ -163,7 +169,7 @@ def _report(checkpoint: Checkpoint, content: TorchaoCheckpoint) -> ConversionRep
             TensorConversion(**history_of(checkpoint, fqn), type=content.tensors[fqn].type)
             for fqn in checkpoint.layouts
         ),
-        checkpoint.quantization_config,
+        checkpoint.left_out or checkpoint.quantization_config,
         content.config_json.get(CONFIG_KEY),
         *copied_and_computed(values),
         (*checkpoint.notes, *content.notes),

@@ -187,7 +187,7 @@ def test_a_tensor_in_two_files_is_refused(model: torch.nn.Module, tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"writer": "brevitas==0.12"}, "the checkpoint is not of that writer's library"),
+        ({"writer": "brevitas==0.12"}, "not of that writer's library"),
         ({"writer": "torchao 0.13"}, "not a release"),
         ({"dialect": "torch"}, "unknown dialect"),
         ({"dialect": "qconfig", "writer": "torchao==0.13"}, "not of that writer's library"),

@@ -8,6 +8,7 @@ from qconfig.checkpoints.dialects import Found
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.safetensors_header import Header
 from qconfig.dialects.torchao.agreed_config import agreed_config
+from qconfig.dialects.torchao.forms import NEWEST
 from qconfig.dialects.torchao.interpreted import interpreted
 from qconfig.dialects.torchao.model_config import is_torchaos, model_config
 from qconfig.dialects.torchao.safetensors_read import is_torchao, read_flattened
@@ -18,6 +19,7 @@ class TorchaoSafetensors:
 
     name = "torchao"
     library = "torchao"
+    newest = NEWEST
 
     def recognises(
         self, headers: Mapping[str, Header], config_json: Mapping[str, Any] | None

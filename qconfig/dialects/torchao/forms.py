@@ -52,6 +52,9 @@ class Written:
     types: frozenset[str] = frozenset()
 
 
+NEWEST = (0, 18)
+"""The newest release of torchao whose files are known."""
+
 DTYPE = "torch.dtype"
 """The `_type` of a dtype."""
 

@@ -11,6 +11,8 @@ from qconfig.dialects.torchao.wrappers import is_envelope
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config
 
+_ALONE = "the tensors alone are read with --without-config, in Python keep_config=False"
+
 
 def is_torchaos(config_json: Mapping[str, Any] | None) -> bool:
     """Return whether a config.json says that torchao quantized the model."""
@@ -33,6 +35,8 @@ def model_config(
     try:
         read = read_document(config_json[CONFIG_KEY], writer=writer)
     except QconfigError as error:
+        for problem in error.problems:
+            problem.hint = f"{problem.hint}; {_ALONE}" if problem.hint else _ALONE
         raise error.at(file=directory / CONFIG_FILE, pointer_prefix=f"/{CONFIG_KEY}") from None
     notes = [note for note in read.notes if not note.without_tensors]
     return read.config, tuple(f"{CONFIG_KEY}{note.pointer}: {note.text}" for note in notes)

@@ -22,7 +22,14 @@ class Note:
 
 @frozen
 class ReadConfig:
-    """A config that was read, in its current version, and what to tell about it."""
+    """A config that was read, and what to tell about it.
+
+    Args:
+        config: in its current version.
+        notes: what was assumed, or is not carried.
+        dialect: in whose form the document is.
+    """
 
     config: Config
     notes: tuple[Note, ...] = ()
+    dialect: str = "torchao"

@@ -20,6 +20,7 @@ from qconfig.codec.pickled_values import (
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.torch_files import TorchFile, read_torch_file
 from qconfig.dialects.torchao.agreed_config import agreed_config
+from qconfig.dialects.torchao.forms import NEWEST
 from qconfig.dialects.torchao.interpreted import interpreted
 from qconfig.dialects.torchao.model_config import model_config
 from qconfig.dialects.torchao.stored import Stored, stored_from_pickle
@@ -47,10 +48,16 @@ class TorchaoPickles:
 
     name = "torchao-pickle"
     library = "torchao"
+    newest = NEWEST
     suffixes: tuple[str, ...] = SUFFIXES
 
     def open(
-        self, path: Path, writer: Writer | None, *, follow_symlinks: bool = False
+        self,
+        path: Path,
+        writer: Writer | None,
+        *,
+        follow_symlinks: bool = False,
+        keep_config: bool = True,
     ) -> Checkpoint:
         """Open a file, or a directory with `pytorch_model.bin` or its shards.
 
@@ -61,7 +68,7 @@ class TorchaoPickles:
         """
         files, index = _files(path, follow_symlinks=follow_symlinks)
         config_json = read_config_json(path) if path.is_dir() else None
-        config, notes = model_config(config_json, writer, path)
+        config, notes = model_config(config_json if keep_config else None, writer, path)
         opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
         merged = _Merged()
         for name, torch_file in opened.items():
