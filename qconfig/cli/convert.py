@@ -10,9 +10,9 @@ from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress, threads
 from qconfig.cli.report_path import check_report
-from qconfig.cli.upgrade import command as upgrade
+from qconfig.cli.upgrade import upgrade_path
 from qconfig.cli.upgrade_report import show_chains
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, writer
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, without_config, writer
 from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _NATIVE = "qconfig"
 @click.option("--report", type=PATH, metavar="FILE", help="Write what was done to a JSON file.")
 @dialect
 @writer
+@without_config
 @jobs
 @follow_symlinks
 def command(
@@ -50,6 +51,7 @@ def command(
     report: Path | None,
     dialect: str | None,
     writer: str | None,
+    without_config: bool,
     jobs: int,
     follow_symlinks: bool,
     output: Output,
@@ -63,17 +65,23 @@ def command(
     options: dict[str, Any] = {
         "dialect": dialect,
         "writer": writer,
+        "keep_config": not without_config,
         "follow_symlinks": follow_symlinks,
     }
     if form == _NATIVE:
-        shared = {"dry_run": dry_run, "report": report, "jobs": jobs, "output": output}
-        code: int = upgrade.callback(  # type: ignore[misc]
-            source=source, target=target, out=None, verify=None, **shared, **options
+        return upgrade_path(
+            source,
+            target,
+            report,
+            output,
+            dry_run=dry_run,
+            jobs=jobs,
+            is_check=False,
+            **options,
         )
-        return code
     check_report(report, source, None if dry_run else target)
     if not is_checkpoint(source, dialect):
-        return convert_config_file(source, target, report, output, dry_run=dry_run)
+        return convert_config_file(source, target, report, output, dry_run=dry_run, writer=writer)
     if target is None and not dry_run:
         raise UsageError(
             "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"

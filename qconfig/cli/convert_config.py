@@ -9,7 +9,13 @@ from qconfig.errors import QconfigError
 
 
 def convert_config_file(
-    source: Path, target: Path | None, report: Path | None, output: Output, *, dry_run: bool
+    source: Path,
+    target: Path | None,
+    report: Path | None,
+    output: Output,
+    *,
+    dry_run: bool,
+    writer: str | None = None,
 ) -> int:
     """Write a config as torchao 0.18 does to a new file, or print it; return the exit code.
 
@@ -19,16 +25,17 @@ def convert_config_file(
         MigrationError: torchao has no such config, or no words for what it says.
         StorageError: a file cannot be read or written.
     """
-    from qconfig.api import config_from_dict
+    from qconfig.api import read_config
     from qconfig.codec import strict_json
     from qconfig.codec.documents import load_document, replace_text
-    from qconfig.dialects.torchao import is_envelope, to_envelope
+    from qconfig.dialects.torchao import to_envelope
 
     data = load_document(source)
     if target is not None:
         check_target(target)
     try:
-        document = to_envelope(config_from_dict(data))
+        read = read_config(data, writer=writer)
+        document = to_envelope(read.config)
     except QconfigError as error:
         raise error.at(file=source) from None
     text = strict_json.dumps(document)
@@ -41,7 +48,8 @@ def convert_config_file(
         "target": None if written is None else str(written),
         "dry_run": dry_run,
         "to": "torchao",
-        "dialect": "torchao" if is_envelope(data) else "qconfig",
+        "dialect": read.dialect,
+        "notes": [{"pointer": note.pointer, "text": note.text} for note in read.notes],
         "document": document,
     }
     if report is not None:
@@ -54,4 +62,5 @@ def convert_config_file(
         output.line(f"written to {written}")
     else:
         output.document(text)
+    output.notes(f"{note.pointer or '/'}: {note.text}" for note in read.notes)
     return 0

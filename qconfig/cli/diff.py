@@ -22,8 +22,17 @@ _MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "changed": ("~", "ye
 @verb("diff", "Compare two configs or two checkpoints.", example="qconfig diff old.json new.json")
 @click.argument("a", type=PATH)
 @click.argument("b", type=PATH)
+@click.option(
+    "--from",
+    "dialects",
+    multiple=True,
+    metavar="DIALECT",
+    help="In whose form both checkpoints are; said twice, of A and of B. Found out otherwise.",
+)
 @follow_symlinks
-def command(*, a: Path, b: Path, follow_symlinks: bool, output: Output) -> int:
+def command(
+    *, a: Path, b: Path, dialects: tuple[str, ...], follow_symlinks: bool, output: Output
+) -> int:
     """Show what differs between A and B, two configs or two checkpoints; exit code 1 if anything.
 
     Configs are brought to their current version first. Of checkpoints, names, layouts, shapes,
@@ -32,17 +41,22 @@ def command(*, a: Path, b: Path, follow_symlinks: bool, output: Output) -> int:
     for path in (a, b):
         if not path.exists():
             raise StorageError("no such file or directory", file=path)
-    if is_checkpoint(a) != is_checkpoint(b):
+    if len(dialects) > len((a, b)):
+        raise UsageError("--from is said once, or of A and of B", found=dialects)
+    sides = tuple(zip((a, b), (*dialects, *dialects)[:2] or (None, None), strict=True))
+    kinds = {is_checkpoint(path, dialect) for path, dialect in sides}
+    if len(kinds) > 1:
         raise UsageError(
             "a config and a checkpoint cannot be compared",
             found=f"{a} and {b}",
             expected="two configs or two checkpoints",
         )
-    if is_checkpoint(a):
+    if True in kinds:
         from qconfig.checkpoints.inspect import inspect_checkpoint
 
         before, after = (
-            inspect_checkpoint(path, follow_symlinks=follow_symlinks) for path in (a, b)
+            inspect_checkpoint(path, follow_symlinks=follow_symlinks, dialect=dialect)
+            for path, dialect in sides
         )
         found = checkpoint_differences(before, after)
         output.note("note: names, layouts, shapes, dtypes and sizes are compared, values are not")

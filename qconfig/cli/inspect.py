@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from qconfig.cli.kinds import is_checkpoint
-from qconfig.cli.output import Output, human_bytes, shape_text
+from qconfig.cli.output import Output, counted, human_bytes, shape_text
 from qconfig.cli.tables import Column, markdown
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb, without_config, writer
 from qconfig.codec.documents import FORMATS
 from qconfig.errors import UsageError, printable
 
@@ -33,6 +33,8 @@ _COLUMNS = (
 @click.option("--no-tensors", is_flag=True, help="Only the summary.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a model card.")
 @dialect
+@writer
+@without_config
 @follow_symlinks
 def command(
     *,
@@ -40,6 +42,8 @@ def command(
     no_tensors: bool,
     as_markdown: bool,
     dialect: str | None,
+    writer: str | None,
+    without_config: bool,
     follow_symlinks: bool,
     output: Output,
 ) -> None:
@@ -66,7 +70,13 @@ def command(
             expected="a file named *.safetensors, or *.pt, *.pth, *.bin or *.ckpt",
             hint="say --from torchao-pickle for a file of torch.save under another name",
         )
-    inspection = inspect_checkpoint(path, follow_symlinks=follow_symlinks, dialect=dialect)
+    inspection = inspect_checkpoint(
+        path,
+        follow_symlinks=follow_symlinks,
+        dialect=dialect,
+        writer=writer,
+        keep_config=not without_config,
+    )
     if output.as_json:
         result = inspection.to_dict()
         if no_tensors:
@@ -81,6 +91,7 @@ def command(
         for key, value in _summary(inspection):
             output.line(f"{key + ':':<14}{value}")
     output.notes(inspection.notes)
+    output.notes(f"{t} ({counted(n, 'tensor')})" for t, n in inspection.remarks.items())
     if inspection.outdated:
         output.note(f"note: not in today's layouts; qconfig upgrade {path} rewrites them")
 

@@ -7,7 +7,7 @@ import click
 
 from qconfig.cli.output import Output, human_bytes, shape_text
 from qconfig.cli.tables import Column
-from qconfig.cli.verb import PATH, allow_unmatched, follow_symlinks, verb
+from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, verb
 
 if TYPE_CHECKING:
     from qconfig.engine.plan_document import Plan, PlanEntry
@@ -29,6 +29,7 @@ _COLUMNS = (
 @click.argument("config", type=PATH)
 @click.option("--all", "everything", is_flag=True, help="List what stays as it is, with reasons.")
 @allow_unmatched
+@dialect
 @follow_symlinks
 def command(
     *,
@@ -36,10 +37,11 @@ def command(
     config: Path,
     everything: bool,
     allow_unmatched: bool,
+    dialect: str | None,
     follow_symlinks: bool,
     output: Output,
 ) -> None:
-    """Show what CONFIG would do to MODEL, a checkpoint directory or a safetensors file.
+    """Show what CONFIG would do to MODEL, a checkpoint directory or one file.
 
     Only headers are read. A rule that matches nothing is an error unless it is optional. Module
     classes are inferred from names, since a checkpoint does not hold them.
@@ -48,7 +50,7 @@ def command(
     from qconfig.checkpoints.open import open_checkpoint
     from qconfig.checkpoints.quantize import plan_checkpoint
 
-    checkpoint = open_checkpoint(model, follow_symlinks=follow_symlinks)
+    checkpoint = open_checkpoint(model, follow_symlinks=follow_symlinks, dialect=dialect)
     plan = plan_checkpoint(checkpoint, load_config(config), allow_unmatched=allow_unmatched)
     if output.as_json:
         output.result(plan.to_dict())

@@ -7,7 +7,7 @@ import click
 from qconfig.cli.output import Output
 from qconfig.cli.plan import totals
 from qconfig.cli.progress import progress, threads
-from qconfig.cli.verb import PATH, allow_unmatched, follow_symlinks, jobs, verb
+from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, jobs, verb
 
 
 @verb(
@@ -34,6 +34,7 @@ from qconfig.cli.verb import PATH, allow_unmatched, follow_symlinks, jobs, verb
     help="What calibrate observed and Calibration.save wrote.",
 )
 @allow_unmatched
+@dialect
 @jobs
 @follow_symlinks
 def command(
@@ -43,6 +44,7 @@ def command(
     config_file: Path,
     calibration_directory: Path | None,
     allow_unmatched: bool,
+    dialect: str | None,
     jobs: int,
     follow_symlinks: bool,
     output: Output,
@@ -68,6 +70,7 @@ def command(
             executor=executor,
             progress=report,
             follow_symlinks=follow_symlinks,
+            dialect=dialect,
         )
     if output.as_json:
         result = {"source": str(source), "target": str(target), "plan": plan.to_dict()}

@@ -11,7 +11,7 @@ from qconfig.cli.progress import progress, threads
 from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade_config import upgrade_config_file
 from qconfig.cli.upgrade_report import show_chains
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, writer
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, without_config, writer
 from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option("--report", type=PATH, metavar="FILE", help="Write what was done to a JSON file.")
 @dialect
 @writer
+@without_config
 @click.option(
     "--verify/--no-verify",
     "verify",
@@ -47,6 +48,7 @@ def command(
     report: Path | None,
     dialect: str | None,
     writer: str | None,
+    without_config: bool,
     verify: bool | None,
     jobs: int,
     follow_symlinks: bool,
@@ -60,20 +62,58 @@ def command(
     """
     if target is not None and out is not None:
         raise UsageError("two targets", found=f"{target} and {out}", hint="leave one out")
-    target = target or out
+    return upgrade_path(
+        source,
+        target or out,
+        report,
+        output,
+        dry_run=dry_run,
+        jobs=jobs,
+        is_check=True,
+        verify=verify,
+        dialect=dialect,
+        writer=writer,
+        keep_config=not without_config,
+        follow_symlinks=follow_symlinks,
+    )
+
+
+def upgrade_path(
+    source: Path,
+    target: Path | None,
+    report: Path | None,
+    output: Output,
+    *,
+    dry_run: bool,
+    jobs: int,
+    is_check: bool,
+    **options: Any,
+) -> int:
+    """Write a checkpoint or config in today's version; return the exit code.
+
+    Args:
+        source: a checkpoint or config of any version and form.
+        target: the new directory or file; None for a dry run, or to print a config.
+        report: a file for what was done, or None.
+        output: where texts go.
+        dry_run: whether nothing is written.
+        jobs: shards at a time.
+        is_check: whether a dry run that finds work to do exits with 1.
+        options: what `upgrade_checkpoint` takes besides.
+
+    Raises:
+        QconfigError: of whatever kind; nothing is written then.
+    """
     check_report(report, source, None if dry_run else target)
-    if not is_checkpoint(source, dialect):
-        return upgrade_config_file(source, target, report, output, dry_run=dry_run, writer=writer)
+    if not is_checkpoint(source, options["dialect"]):
+        writer = options["writer"]
+        return upgrade_config_file(
+            source, target, report, output, dry_run=dry_run, writer=writer, is_check=is_check
+        )
     if target is None and not dry_run:
         raise UsageError(
             "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
         )
-    options: dict[str, Any] = {
-        "dialect": dialect,
-        "writer": writer,
-        "verify": verify,
-        "follow_symlinks": follow_symlinks,
-    }
     done = _upgrade(source, None if dry_run else target, jobs, output, options)
     result = _result(done, source, None if dry_run or not done.needed else target, dry_run=dry_run)
     if report is not None:
@@ -85,7 +125,7 @@ def command(
         for problem in done.problems:
             output.problem(problem)
     output.notes(done.notes)
-    return 1 if (dry_run and done.needed) or done.problems else 0
+    return 1 if (dry_run and is_check and done.needed) or done.problems else 0
 
 
 def _upgrade(
@@ -112,7 +152,7 @@ def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None
         output.line(f"{result['source']}: up to date, nothing to do")
         return
     show_chains(done, output)
-    if done.config_before != done.config_after:
+    if done.config_after is not None and done.config_before != done.config_after:
         output.line("the config in config.json is brought to its current version")
     copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)
     output.line(f"{copied} copied byte for byte, {computed} computed")

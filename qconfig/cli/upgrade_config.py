@@ -1,15 +1,13 @@
 """Upgrading a config file: its current document, printed or written to a new file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from qconfig.checkpoints.dialects import NATIVE
 from qconfig.cli.kinds import Place, configs_in
 from qconfig.cli.output import Output
 from qconfig.errors import QconfigError, UsageError
-from qconfig.versioning import Config, registry
-
-if TYPE_CHECKING:
-    from qconfig.dialects.torchao import Note
+from qconfig.versioning import registry
 
 
 def upgrade_config_file(
@@ -20,6 +18,7 @@ def upgrade_config_file(
     *,
     dry_run: bool,
     writer: str | None = None,
+    is_check: bool = True,
 ) -> int:
     """Write the current document of a config to a new file, or print it; return the exit code.
 
@@ -30,36 +29,37 @@ def upgrade_config_file(
         output: where texts go.
         dry_run: whether nothing is written.
         writer: the release that wrote the document, such as `torchao==0.13`, where that is known.
+        is_check: whether a dry run that finds work to do exits with 1.
 
     Raises:
         UsageError: the target exists or is not named *.json, or a writer that is none.
         DocumentError, RuleError: everything that is wrong with the source.
         StorageError: a file cannot be read or written.
     """
-    from qconfig.api import dump_config
+    from qconfig.api import config_to_dict, dump_config, read_config
     from qconfig.codec.documents import load_document
 
     data = load_document(source)
     if target is not None:
         check_target(target)
     try:
-        config, notes = _read(data, writer)
+        read = read_config(data, writer=writer)
     except QconfigError as error:
         raise error.at(file=source) from None
-    foreign = notes is not None
+    foreign = read.dialect != NATIVE
     upgrades = [] if foreign else [_upgrade(p) for p in configs_in(data) if _is_old(p)]
     needed = foreign or bool(upgrades)
-    text = dump_config(config, None if dry_run else target)
+    text = dump_config(read.config, None if dry_run else target)
     result = {
         "kind": "config",
         "source": str(source),
         "target": None if target is None or dry_run else str(target),
         "dry_run": dry_run,
         "needed": needed,
-        "dialect": "torchao" if foreign else "qconfig",
+        "dialect": read.dialect,
         "configs": upgrades,
-        "notes": [{"pointer": note.pointer, "text": note.text} for note in notes or ()],
-        "document": _document(config),
+        "notes": [{"pointer": note.pointer, "text": note.text} for note in read.notes],
+        "document": config_to_dict(read.config),
     }
     if report is not None:
         output.report(report, result)
@@ -67,28 +67,7 @@ def upgrade_config_file(
         output.result(result)
     else:
         _show(result, text, output)
-    return 1 if dry_run and needed else 0
-
-
-def _read(data: Any, writer: str | None) -> "tuple[Config, tuple[Note, ...] | None]":
-    """Return a config, and the notes on it where the document is torchao's, else None.
-
-    Raises:
-        UsageError: a writer that is none, or of a document of ours.
-        DocumentError, RuleError: everything that is wrong with the document.
-    """
-    from qconfig.api import config_from_dict
-    from qconfig.checkpoints.writer import Writer
-    from qconfig.dialects.torchao import is_envelope, read_document
-
-    release = None if writer is None else Writer.parse(writer)
-    config = config_from_dict(data)
-    if not is_envelope(data):
-        if release is not None:
-            raise UsageError("the document is qconfig's own", found=writer, hint="leave it out")
-        return config, None
-    read = read_document(data, writer=release)
-    return read.config, read.notes
+    return 1 if dry_run and needed and is_check else 0
 
 
 def check_target(target: Path) -> None:
@@ -99,12 +78,6 @@ def check_target(target: Path) -> None:
         raise UsageError(
             "the target exists", file=target, hint="choose another name, or move the old one away"
         )
-
-
-def _document(config: Any) -> dict[str, Any]:
-    from qconfig.api import config_to_dict
-
-    return config_to_dict(config)
 
 
 def _is_old(place: Place) -> bool:
@@ -129,8 +102,8 @@ def _show(result: dict[str, Any], text: str, output: Output) -> None:
         lost = "".join(f"; drops {drops}" for drops in x["drops"])
         place = x["pointer"] or "/"
         output.note(f"{place}: {x['type']} v{x['from_version']} -> v{x['to_version']}{lost}")
-    if result["dialect"] == "torchao":
-        output.note("torchao's form -> qconfig's")
+    if result["dialect"] != NATIVE:
+        output.note(f"{result['dialect']}'s form -> {NATIVE}'s")
     for note in result["notes"]:
         output.note(f"{note['pointer'] or '/'}: {note['text']}")
     if not result["needed"]:

@@ -6,9 +6,10 @@ from typing import Any
 import click
 from attrs import field, frozen
 
+from qconfig.checkpoints.dialects import NATIVE
 from qconfig.cli.kinds import configs_in, is_checkpoint
 from qconfig.cli.output import Output, counted
-from qconfig.cli.verb import PATH, follow_symlinks, verb
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb, writer
 from qconfig.errors import QconfigError
 
 
@@ -48,15 +49,28 @@ class Verdict:
     example="qconfig validate quant.json model-int8/",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=PATH)
+@dialect
+@writer
 @follow_symlinks
-def command(*, paths: tuple[Path, ...], follow_symlinks: bool, output: Output) -> int:
+def command(
+    *,
+    paths: tuple[Path, ...],
+    dialect: str | None,
+    writer: str | None,
+    follow_symlinks: bool,
+    output: Output,
+) -> int:
     """Check configs and checkpoints, and print every problem.
 
-    PATH is a config (JSON, YAML or TOML), a checkpoint directory or a safetensors file. Of a
+    PATH is a config (JSON, YAML or TOML), a checkpoint directory or one file of it. Of a
     checkpoint the headers, the index, the records and the config are read, not the tensors; for
-    those there is verify. The exit code is the highest that any path earns.
+    those there is verify. --from and --writer are said of all paths. The exit code is the highest
+    that any path earns.
     """
-    verdicts = [examine(path, follow_symlinks=follow_symlinks) for path in paths]
+    verdicts = [
+        examine(path, dialect=dialect, writer=writer, follow_symlinks=follow_symlinks)
+        for path in paths
+    ]
     if output.as_json:
         output.result({"files": [v.to_dict() for v in verdicts]})
     else:
@@ -65,12 +79,18 @@ def command(*, paths: tuple[Path, ...], follow_symlinks: bool, output: Output) -
     return max((p.exit_code for v in verdicts for p in v.problems), default=0)
 
 
-def examine(path: Path, *, follow_symlinks: bool = False) -> Verdict:
+def examine(
+    path: Path,
+    *,
+    dialect: str | None = None,
+    writer: str | None = None,
+    follow_symlinks: bool = False,
+) -> Verdict:
     """Return the problems of a config or checkpoint; they are collected, never raised."""
-    if not is_checkpoint(path):
-        return _config(path)
+    if not is_checkpoint(path, dialect):
+        return _config(path, writer)
     try:
-        return _checkpoint(path, follow_symlinks=follow_symlinks)
+        return _checkpoint(path, dialect, writer, follow_symlinks=follow_symlinks)
     except QconfigError as error:
         return Verdict(path, "checkpoint", _placed(error, path))
 
@@ -79,30 +99,35 @@ def _placed(error: QconfigError, path: Path) -> tuple[QconfigError, ...]:
     return tuple(p.at(file=path) for p in error.problems)
 
 
-def _config(path: Path) -> Verdict:
-    from qconfig.api import config_from_dict
+def _config(path: Path, writer: str | None) -> Verdict:
+    from qconfig.api import read_config
     from qconfig.codec.documents import load_document
-    from qconfig.dialects.torchao import is_envelope
 
     try:
         data = load_document(path)
-        config_from_dict(data)
+        read = read_config(data, writer=writer)
     except QconfigError as error:
         return Verdict(path, "config", _placed(error, path))
-    if is_envelope(data):
-        return Verdict(path, "config", notes=("in torchao's form",))
+    if read.dialect != NATIVE:
+        notes = (f"{note.pointer or '/'}: {note.text}" for note in read.notes)
+        return Verdict(path, "config", notes=(f"in {read.dialect}'s form", *notes))
     written: dict[str, int] = {}
     for place in configs_in(data):
         written[str(place.entry)] = written.get(str(place.entry), 0) + 1
     return Verdict(path, "config", written=written)
 
 
-def _checkpoint(path: Path, *, follow_symlinks: bool) -> Verdict:
+def _checkpoint(
+    path: Path, dialect: str | None, writer: str | None, *, follow_symlinks: bool
+) -> Verdict:
     from qconfig.checkpoints.config_json import is_foreign, stored_config
     from qconfig.checkpoints.open import open_checkpoint
+    from qconfig.checkpoints.writer import Writer
     from qconfig.versioning import registry
 
-    checkpoint = open_checkpoint(path, follow_symlinks=follow_symlinks)
+    checkpoint = open_checkpoint(
+        path, follow_symlinks=follow_symlinks, dialect=dialect, writer=Writer.of(writer)
+    )
     notes = list(checkpoint.notes)
     if is_foreign(checkpoint):
         notes.append(f"quantized by {checkpoint.quant_method!r}, and not checked here")

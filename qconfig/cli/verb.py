@@ -32,6 +32,11 @@ writer = click.option(
     metavar="RELEASE",
     help="What wrote it, such as torchao==0.13, where that is not in the files and matters.",
 )
+without_config = click.option(
+    "--without-config",
+    is_flag=True,
+    help="Leave out the quantization config of config.json, where it is one that cannot be read.",
+)
 jobs = click.option(
     "-j",
     "--jobs",

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from qconfig.cli.output import Output, counted
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb, without_config, writer
 
 
 @verb(
@@ -20,9 +20,18 @@ from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb
     help="Refuse stray files and tensors missing in the index, instead of noting them.",
 )
 @dialect
+@writer
+@without_config
 @follow_symlinks
 def command(
-    *, path: Path, strict: bool, dialect: str | None, follow_symlinks: bool, output: Output
+    *,
+    path: Path,
+    strict: bool,
+    dialect: str | None,
+    writer: str | None,
+    without_config: bool,
+    follow_symlinks: bool,
+    output: Output,
 ) -> int:
     """Read a checkpoint whole and check every stored value.
 
@@ -32,7 +41,14 @@ def command(
     """
     from qconfig.checkpoints.verify import verify_checkpoint
 
-    found = verify_checkpoint(path, strict=strict, follow_symlinks=follow_symlinks, dialect=dialect)
+    found = verify_checkpoint(
+        path,
+        strict=strict,
+        follow_symlinks=follow_symlinks,
+        dialect=dialect,
+        writer=writer,
+        keep_config=not without_config,
+    )
     if output.as_json:
         output.result(found.to_dict())
     else:

@@ -123,3 +123,13 @@ def test_a_dry_run_of_a_config_says_whether_torchao_has_words(tmp_path):
     assert code == 0
     assert document["result"]["document"]["_type"] == "Int8WeightOnlyConfig"
     assert not target.exists()
+
+
+@pytest.mark.parametrize("form", ["torchao", "qconfig"])
+def test_a_dry_run_that_would_succeed_exits_with_0(form, old_model, tmp_path):
+    """Of convert it asks whether the form can be written; work to do is a finding of upgrade."""
+    assert call("convert", old_model, "--to", form, "--dry-run").exit_code == 0
+    assert call("upgrade", old_model, "--dry-run").exit_code == 1
+    old = write(tmp_path / "c.json", {"type": "Int8WeightOnlyConfig", "version": 1})
+    assert call("convert", old, "--to", form, "--dry-run").exit_code == 0
+    assert call("upgrade", old, "--dry-run").exit_code == 1

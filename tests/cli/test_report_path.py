@@ -75,7 +75,7 @@ def test_suffixes_in_capitals_are_known(pickle: Path) -> None:
 
 
 def test_problems_of_what_was_written_stand_in_the_json(pickle: Path, tmp_path: Path) -> None:
-    """stdout is one JSON document, and the exit code is 1, where verify finds something."""
+    """Stdout is one JSON document, and the exit code is 1, where verify finds something."""
     state = torch.load(pickle, weights_only=False)
     state["0.weight"].scale.fill_(-1)
     torch.save(state, tmp_path / "bad.pt")

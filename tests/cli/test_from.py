@@ -1,0 +1,63 @@
+"""`--from` and `--writer` are taken by every verb that opens files for which they matter."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.cli.calls import RULES, call, write
+from tests.torchao_pickles import PICKLES
+
+SAMPLE = PICKLES / "0.4.0" / "direct_mxfp4__bf16.pt"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a pickle, which nobody reads without being asked."""
+    path = tmp_path / "model"
+    path.mkdir()
+    (path / "pytorch_model.bin").write_bytes(SAMPLE.read_bytes())
+    return path
+
+
+@pytest.mark.parametrize("verb", ["inspect", "verify", "validate"])
+def test_pickles_in_a_folder_are_read_when_asked_for(verb: str, folder: Path) -> None:
+    """Without `--from` the error says how to ask."""
+    refused = call(verb, folder)
+    assert "say --from torchao-pickle" in refused.stdout + refused.stderr
+    arguments = ("--from", "torchao-pickle", "--writer", "torchao==0.4")
+    assert call(verb, folder, *arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("verb", ["inspect", "verify", "validate"])
+def test_a_writer_of_another_library_is_refused(verb: str, folder: Path) -> None:
+    """A writer is that of the form."""
+    result = call(verb, folder, "--from", "torchao-pickle", "--writer", "brevitas==0.12")
+    assert result.exit_code == 2
+
+
+def test_diff_takes_a_form_for_both_or_one_for_each(folder: Path, tmp_path: Path) -> None:
+    """Said once it is of both checkpoints, said twice of one after the other."""
+    form = ("--from", "torchao-pickle")
+    assert call("diff", folder, folder).exit_code == 3
+    assert call("diff", folder, folder, *form).exit_code == 0
+    assert call("upgrade", folder, tmp_path / "new", *form).exit_code == 0
+    found = call("diff", folder, tmp_path / "new", *form, "--from", "qconfig")
+    assert (found.exit_code, "MXTensorLayout v1" in found.stdout) == (1, True)
+    assert call("diff", folder, tmp_path / "new", *form, *form, *form).exit_code == 2
+
+
+def test_plan_and_quantize_read_pickles_when_asked_for(tmp_path: Path) -> None:
+    """A model of floats may lie in a pickle, too."""
+    source = tmp_path / "float"
+    source.mkdir()
+    state = {"layers.0.up.weight": torch.ones(8, 16), "layers.0.down.weight": torch.ones(8, 16)}
+    torch.save(state, source / "pytorch_model.bin")
+    config = write(tmp_path / "c.json", RULES)
+    form = ("--from", "torchao-pickle")
+    assert call("plan", source, config).exit_code == 3
+    assert "1 of 2 tensors quantized" in call("plan", source, config, *form).stdout
+    assert call("quantize", source, tmp_path / "q", "--config", config, *form).exit_code == 0
+    stored = json.loads((tmp_path / "q" / "config.json").read_text())["quantization_config"]
+    assert stored["quant_method"] == "qconfig"
