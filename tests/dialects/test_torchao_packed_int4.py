@@ -9,9 +9,10 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.stored import Stored
 from qconfig.dialects.torchao.tensors.table import read_tensor
-from qconfig.errors import MigrationError
+from qconfig.errors import ContainerError, MigrationError, QconfigError
 from qconfig.layouts import Int4TensorLayout
 from tests.dialects.stored_arrangements import ARRANGEMENTS
+from tests.dialects.stored_forms import FORMS
 from tests.dialects.stored_samples import G, K, N, domain, lazy
 
 CPU = ARRANGEMENTS["Int4CPUAQTTensorImpl"][0]
@@ -103,3 +104,20 @@ def test_shards_with_zero_points_of_another_code_are_refused(low, high, is_read)
     with pytest.raises(MigrationError, match="another code than the middle one") as caught:
         read_tensor(tensor)
     assert caught.value.expected == "0 and 7"
+
+
+@pytest.mark.parametrize("tensor", KERNELS[:3], ids=lambda t: next(iter(t.fields)))
+def test_blocks_of_no_dimensions_are_refused(tensor):
+    """A block size that is empty fits no tensor, and is named."""
+    with pytest.raises(QconfigError) as caught:
+        read_tensor(saying(tensor, block_size=()))
+    assert "block_size" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [["symmetric"], {}, 3, "lopsided"])
+def test_a_mapping_that_is_none_is_refused(kind):
+    """What the second kernel of 0.17 is told must be one of its two words."""
+    tensor = saying(FORMS["Int4OpaqueTensor 0.17"][0], act_mapping_type=kind)
+    with pytest.raises(ContainerError, match="act_mapping_type is not what") as caught:
+        read_tensor(tensor)
+    assert caught.value.expected == "symmetric or asymmetric"

@@ -19,7 +19,7 @@ from qconfig import (
     verify_checkpoint,
 )
 from qconfig.checkpoints import load
-from qconfig.checkpoints.checkpoint import open_checkpoint
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.codec import strict_json
 from qconfig.errors import (
     MOST_PROBLEMS,

@@ -217,7 +217,8 @@ def _is_transposed(shell: Shell, fields: Fields) -> bool:
     # Up to 0.6 t() set the flag of the tensor that it was called of, too, and later releases never
     # set it. Blocks of the new tensor are (g, 1).
     fields.optional("transposed", bool)
-    return shell.block_size[0] > 1 and set(shell.block_size[1:]) == {1}
+    first, *others = shell.block_size or (1,)
+    return first > 1 and set(others) == {1}
 
 
 def _mapping(fields: Fields) -> ActMappingType | None:
@@ -225,7 +226,7 @@ def _mapping(fields: Fields) -> ActMappingType | None:
     text = value.member.lower() if isinstance(value, StoredEnum) else value
     if text is None:
         return None
-    if text not in {kind.value for kind in ActMappingType}:
+    if not isinstance(text, str) or text not in {kind.value for kind in ActMappingType}:
         raise wrong(_MAPPING_TYPE, value, "symmetric or asymmetric")
     return ActMappingType(text)
 
