@@ -146,15 +146,11 @@ class Int8Tensor(MatrixTensor):
         return self.act_quant_kwargs
 
     def _rounded(self, settings: _Settings) -> tuple[ActivationForm, Int8Product] | None:
-        """Return how an older torchao computes, where it is asked for and could be done there."""
+        """Return how an older torchao computes, where that is asked for."""
         how = self.arithmetic
         if how is None:
             return None
-        act_scale, _, per_token, asymmetric, reduce_range = settings
-        if act_scale is not None and act_scale.numel() != 1 and not is_per_row(act_scale):
-            return None
-        if how.product is not Int8Product.VALUES and self.scale.shape[1] != 1:
-            return None
+        _, _, per_token, asymmetric, reduce_range = settings
         form = ActivationForm.of(
             how, per_token=per_token, asymmetric=asymmetric, reduce_range=reduce_range
         )
