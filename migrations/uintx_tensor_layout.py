@@ -105,13 +105,13 @@ class UintxTensorLayoutV1(Layout):
                     found=tuple(value.shape),
                     expected=f"{blocks} elements",
                 )
-        zero_point = self.zero_point
-        is_float = zero_point is None or DType.parse(zero_point.dtype).is_float
-        if self.zero_point_domain is UintxZeroPointDomain.FLOAT and not is_float:
+        kind = None if self.zero_point is None else DType.parse(self.zero_point.dtype)
+        in_floats = self.zero_point_domain is UintxZeroPointDomain.FLOAT
+        if in_floats and kind is not None and not kind.is_float:
             raise LayoutError(
                 "zero_point is not supported in the domain FLOAT",
                 pointer="/zero_point",
-                found=str(DType.parse(zero_point.dtype)),
+                found=str(kind),
                 expected="float16, bfloat16, float32 or float64",
             )
 

@@ -22,7 +22,7 @@ def fit_arithmetic(draw: Draw, entry: Entry, values: dict[str, Any]) -> None:
 def fit_int8(values: dict[str, Any]) -> None:
     """Leave out an arithmetic where nothing is quantized, or one product has its own scale."""
     arithmetic, static = values.get("arithmetic"), values.get("act_quant_scale")
-    shape = () if static is None else static.shape
+    shape: tuple[int, ...] = () if static is None else static.shape
     of_channels = prod(shape) != 1 and not (len(shape) > 1 and shape[-1] == 1)
     if values.get("act_quant_kwargs") is None or of_channels:
         values.pop("arithmetic", None)
