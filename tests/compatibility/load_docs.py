@@ -49,15 +49,38 @@ def totals(rows: Baseline) -> str:
     old = [row for release, each in rows.items() if release != "0.18.0" for row in each.values()]
     counts = _counts(old)
     ours = counts["exact"] + counts["sums"]
-    read = f"all but {counts['refused']}" if counts["refused"] else "all"
+    refused = counts["refused"]
+    read = f"all but {refused}" if refused else "all"
     return (
         f"Of {counts.total() // 2} checkpoints that torchao 0.4 to 0.17 wrote, torchao 0.18 opens "
-        f"{counts['equal']} with equal numbers. qconfig opens "
-        f"{read}: {ours} give their release's weights bit for bit and its outputs bit "
-        "for bit or up to the order of a sum, "
-        f"{counts['explained']} differ by what the report names and bounds, {counts['structure']} "
-        f"hold zeros in place of codes, {counts['absent']} lack what was quantized."
+        f"{counts['equal']} with equal weights and outputs. qconfig opens {read}: {ours} have "
+        "their release's weights bit for bit, and its outputs bit for bit or up to the order of a "
+        f"sum; {counts['explained']} differ by what the report names and bounds, "
+        f"{counts['structure']} hold zeros in place of codes, {counts['absent']} lacks what was "
+        "quantized."
     )
+
+
+def readme_table(rows: Baseline) -> list[str]:
+    """Return the table for the README: the two side by side, in few columns."""
+    head = "| written by torchao | files | torchao 0.18: bits equal | qconfig: bits equal "
+    lines = [f"{head}| sums in another order | named and bounded |", "|---|" + "---:|" * 5]
+    for release in sorted(rows, key=lambda r: [int(n) for n in r.split(".")]):
+        counts = _counts(list(rows[release].values()))
+        cells = (
+            counts.total() // 2,
+            counts["equal"] + counts["unsafe"],
+            counts["exact"],
+            counts["sums"],
+            counts["explained"],
+        )
+        lines.append(f"| {release} | {' | '.join(map(str, cells))} |")
+    return lines
+
+
+def readme_text(rows: Baseline) -> str:
+    """Return what the README says: the totals, and the table."""
+    return "\n".join([totals(rows), "", *readme_table(rows)])
 
 
 def put(path: Path, marker: str, text: str) -> str:
@@ -70,7 +93,7 @@ def put(path: Path, marker: str, text: str) -> str:
 def write_docs(rows: Baseline) -> None:
     """Write both into the docs."""
     PAGE.write_text(put(PAGE, "load table", "\n".join(page_table(rows))), "utf-8")
-    README.write_text(put(README, "load totals", totals(rows)), "utf-8")
+    README.write_text(put(README, "load totals", readme_text(rows)), "utf-8")
 
 
 def _counts(rows: list[tuple[str, str, float]]) -> Counter[str]:
