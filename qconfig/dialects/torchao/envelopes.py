@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from qconfig.codec.strict_json import dumps_compact
 from qconfig.dialects.torchao.forms import FIELD_ALIASES
 from qconfig.errors import FieldError, UnknownFieldError, json_pointer
 
@@ -72,8 +71,8 @@ def payload_in(envelope: Mapping[str, Any], name: str) -> dict[str, Any]:
         if old not in fields or new not in fields:
             continue
         first, second = fields[old], fields[new]
-        # Compared as texts, in which the order of entries counts.
-        if first and second and dumps_compact(first) != dumps_compact(second):
+        # Compared as texts, in which the order of entries counts, and 1 is neither True nor 1.0.
+        if first and second and repr(first) != repr(second):
             raise FieldError(
                 f"{old} and {new} differ",
                 pointer=f"/_data/{old}",
