@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qconfig.checkpoints.writer import Writer
+from qconfig.codec.collector import collector_paused
 from qconfig.codec.converter import structure_any
 from qconfig.dialects.torchao.envelopes import (
     has_type,
@@ -64,8 +65,9 @@ def read_document(data: Any, *, writer: Writer | None = None) -> ReadConfig:
     """
     found = unwrap(data)
     reader = _Reader(writer)
-    document = reader.config(found.data, "", found.pointer)
-    config = _structured(document, reader, found)
+    with collector_paused():
+        document = reader.config(found.data, "", found.pointer)
+        config = _structured(document, reader, found)
     notes = [Note(found.placed(note.pointer), note.text) for note in reader.trace.notes]
     return ReadConfig(with_reach(config, found.reach), (*found.notes, *notes))
 
