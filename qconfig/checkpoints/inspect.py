@@ -1,4 +1,7 @@
-"""Say what a checkpoint holds, from headers alone: neither torch nor tensor data is touched."""
+"""Say what a checkpoint holds, from headers alone.
+
+A dialect may read a few tensors, and import torch for it, where they decide how others are read.
+"""
 
 from collections import Counter
 from math import prod
@@ -149,7 +152,7 @@ def inspect_checkpoint(
     tensors = [
         TensorSummary(
             name,
-            checkpoint.shard_of[name],
+            _file_of(checkpoint, name),
             t.shape,
             t.dtype.value,
             layout=None,
@@ -172,6 +175,15 @@ def inspect_checkpoint(
     )
 
 
+def _file_of(checkpoint: Checkpoint, fqn: str) -> str:
+    """Return the file that holds a tensor; that of a pickle is not named as its shard will be."""
+    shard = checkpoint.shard_of[fqn]
+    if shard in checkpoint.shards:
+        return shard
+    named = (name for name in checkpoint.shards if Path(name).stem.endswith(Path(shard).stem))
+    return next(named, next(iter(checkpoint.shards)))
+
+
 def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummary:
     entry = registry.entry_of(type(layout))
     try:
@@ -181,7 +193,7 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
     origin = checkpoint.origins.get(fqn)
     return TensorSummary(
         fqn,
-        checkpoint.shard_of[fqn],
+        _file_of(checkpoint, fqn),
         tuple(current.shape),
         DType.parse(current.dtype).value,
         entry.name,

@@ -40,14 +40,7 @@ def plan_checkpoint(
         PlanError: rules and checkpoint do not fit together, or rules and calibration.
     """
     if checkpoint.layouts or checkpoint.quantization_config is not None:
-        raise CheckpointError(
-            "the checkpoint is quantized already",
-            file=checkpoint.directory / CONFIG_FILE,
-            pointer=f"/{CONFIG_KEY}",
-            found=(checkpoint.quantization_config or {}).get("quant_method", "quantized tensors"),
-            expected="a checkpoint without quantized tensors and without a quantization config",
-            hint="start from the checkpoint it was made from",
-        )
+        raise _quantized_already(checkpoint)
     plain, ties = checkpoint.plain, checkpoint.ties
     tensors = plain | {alias: plain[name] for alias, name in ties.items()}
     targets = named_targets((name, t.shape, t.dtype) for name, t in tensors.items())
@@ -58,6 +51,19 @@ def plan_checkpoint(
         return with_calibration_notes(plan)
     check_calibrated(plan, calibration)
     return plan
+
+
+def _quantized_already(checkpoint: Checkpoint) -> CheckpointError:
+    error = CheckpointError(
+        "the checkpoint is quantized already",
+        found=(checkpoint.quantization_config or {}).get("quant_method", "quantized tensors"),
+        expected="a checkpoint without quantized tensors and without a quantization config",
+        hint="start from the checkpoint it was made from",
+    )
+    if checkpoint.quantization_config is not None:
+        return error.at(file=checkpoint.directory / CONFIG_FILE, pointer_prefix=f"/{CONFIG_KEY}")
+    name = "" if checkpoint.is_directory else next(iter(checkpoint.shards))
+    return error.at(file=checkpoint.directory / name)
 
 
 def quantize_checkpoint(

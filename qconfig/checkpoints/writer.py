@@ -7,7 +7,9 @@ from attrs import frozen
 
 from qconfig.errors import UsageError
 
-_FORM = re.compile(r"(?P<library>[a-z][a-z0-9_-]*)==(?P<major>\d{1,4})\.(?P<minor>\d{1,4})(\.\w+)*")
+_FORM = re.compile(
+    r"(?P<library>[a-z][a-z0-9_-]*)==(?P<major>\d{1,4})\.(?P<minor>\d{1,4})(\.\w+)*(\+[\w.]+)?"
+)
 
 
 @frozen

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qconfig.cli.convert_config import convert_config_file
-from qconfig.cli.kinds import is_checkpoint
+from qconfig.cli.kinds import check_directory, is_checkpoint
 from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress, threads
 from qconfig.cli.report_path import check_report
@@ -58,9 +58,10 @@ def command(
 ) -> int:
     """Write SOURCE, a checkpoint or config, in the form of another library to TARGET.
 
-    SOURCE is never touched, and TARGET appears whole or not at all. What the other form cannot say
-    is an error, and nothing is written. A config without TARGET goes to stdout. To qconfig's own
-    form is what `qconfig upgrade` does.
+    SOURCE is never touched, and TARGET appears whole or not at all: a new directory for a
+    checkpoint, a file *.json for a config. What the other form cannot say is an error, and nothing
+    is written. A config without TARGET goes to stdout. To qconfig's own form is what `qconfig
+    upgrade` does.
     """
     options: dict[str, Any] = {
         "dialect": dialect,
@@ -86,6 +87,8 @@ def command(
         raise UsageError(
             "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
         )
+    if target is not None:
+        check_directory(target)
     done = _convert(source, None if dry_run else target, jobs, output, options)
     written = None if dry_run or target is None else str(target)
     head = {"kind": "checkpoint", "source": str(source), "target": written, "dry_run": dry_run}

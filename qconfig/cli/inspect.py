@@ -49,8 +49,8 @@ def command(
 ) -> None:
     """Show what a checkpoint holds: sizes, layouts and their versions, tensor by tensor.
 
-    PATH is a directory in Hugging Face shape or one file. Only headers are read, and of pickles
-    the names and shapes in them.
+    PATH is a directory in Hugging Face shape or one file. Only headers are read, of pickles the
+    names and shapes in them, and of torchao's tensors a few that decide how others are read.
     """
     if as_markdown and output.as_json:
         raise UsageError("--markdown and --json exclude each other", hint="choose one")
@@ -60,7 +60,7 @@ def command(
         raise UsageError(
             "inspect shows checkpoints",
             file=path,
-            expected="a directory or a safetensors file",
+            expected="a directory, a safetensors file or one that torch.save wrote",
             hint="qconfig validate checks a config",
         )
     if not is_checkpoint(path, dialect) and path.is_file():

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from qconfig.checkpoints.dialects import file_dialect
 from qconfig.codec.documents import FORMATS
-from qconfig.errors import UnknownNameError, json_pointer
+from qconfig.errors import UnknownNameError, UsageError, json_pointer
 from qconfig.versioning import Entry, Kind, registry
 
 
@@ -23,6 +23,17 @@ def is_checkpoint(path: Path, dialect: str | None = None) -> bool:
     if path.is_dir() or path.suffix == ".safetensors" or file_dialect(path) is not None:
         return True
     return dialect is not None and path.suffix.lower() not in FORMATS
+
+
+def check_directory(target: Path) -> None:
+    """Raise UsageError for the name of a file: a checkpoint is written as a directory."""
+    if target.suffix == ".safetensors" or file_dialect(target) is not None:
+        raise UsageError(
+            "a checkpoint is written as a directory",
+            file=target,
+            expected="the name of a new directory",
+            hint=f"leave {target.suffix} out",
+        )
 
 
 @frozen

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from qconfig.cli.kinds import check_directory
 from qconfig.cli.output import Output
 from qconfig.cli.plan import totals
 from qconfig.cli.progress import progress, threads
@@ -58,6 +59,7 @@ def command(
     from qconfig.calibration.calibration import Calibration
     from qconfig.checkpoints.quantize import quantize_checkpoint
 
+    check_directory(target)
     config = load_config(config_file)
     known = None if calibration_directory is None else Calibration.load(calibration_directory)
     with threads(jobs) as executor, progress(output, "quantize") as report:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qconfig.cli.kinds import is_checkpoint
+from qconfig.checkpoints.dialects import NATIVE
+from qconfig.cli.kinds import check_directory, is_checkpoint
 from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress, threads
 from qconfig.cli.report_path import check_report
@@ -57,8 +58,9 @@ def command(
     """Write SOURCE, a checkpoint or config of an earlier version, in today's version to TARGET.
 
     SOURCE is a directory in Hugging Face shape, a safetensors file, a file that torch.save wrote,
-    or a config. It is never touched, and TARGET appears whole or not at all. A checkpoint that is
-    up to date is not written again. A config without TARGET goes to stdout.
+    or a config. It is never touched, and TARGET appears whole or not at all: a new directory for a
+    checkpoint, a file *.json for a config. A checkpoint that is up to date is not written again. A
+    config without TARGET goes to stdout.
     """
     if target is not None and out is not None:
         raise UsageError("two targets", found=f"{target} and {out}", hint="leave one out")
@@ -114,6 +116,8 @@ def upgrade_path(
         raise UsageError(
             "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
         )
+    if target is not None:
+        check_directory(target)
     done = _upgrade(source, None if dry_run else target, jobs, output, options)
     result = _result(done, source, None if dry_run or not done.needed else target, dry_run=dry_run)
     if report is not None:
@@ -153,7 +157,9 @@ def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None
         return
     show_chains(done, output)
     if done.config_after is not None and done.config_before != done.config_after:
-        output.line("the config in config.json is brought to its current version")
+        foreign = done.dialect != NATIVE
+        way = "becomes qconfig's" if foreign else "is brought to its current version"
+        output.line(f"the config in config.json {way}")
     copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)
     output.line(f"{copied} copied byte for byte, {computed} computed")
     if result["target"] is not None:

@@ -104,8 +104,7 @@ def _show(result: dict[str, Any], text: str, output: Output) -> None:
         output.note(f"{place}: {x['type']} v{x['from_version']} -> v{x['to_version']}{lost}")
     if result["dialect"] != NATIVE:
         output.note(f"{result['dialect']}'s form -> {NATIVE}'s")
-    for note in result["notes"]:
-        output.note(f"{note['pointer'] or '/'}: {note['text']}")
+    output.notes(f"{note['pointer'] or '/'}: {note['text']}" for note in result["notes"])
     if not result["needed"]:
         output.note("note: up to date already")
     if result["dry_run"]:

@@ -61,3 +61,20 @@ def test_plan_and_quantize_read_pickles_when_asked_for(tmp_path: Path) -> None:
     assert call("quantize", source, tmp_path / "q", "--config", config, *form).exit_code == 0
     stored = json.loads((tmp_path / "q" / "config.json").read_text())["quantization_config"]
     assert stored["quant_method"] == "qconfig"
+
+
+def test_a_pickle_is_named_as_it_is(folder: Path, tmp_path: Path) -> None:
+    """Tables and errors have the name of the file that is there, not of what it would become."""
+    source = tmp_path / "old.pt"
+    source.write_bytes(SAMPLE.read_bytes())
+    assert call("inspect", source).stdout.splitlines()[1].endswith("  old.pt")
+    form = ("--from", "torchao-pickle")
+    assert call("inspect", folder, *form).stdout.splitlines()[1].endswith("  pytorch_model.bin")
+    refused = call("plan", source, write(tmp_path / "c.json", RULES))
+    assert f"{source}: the checkpoint is quantized already" in refused.stderr
+
+
+def test_a_writer_may_be_named_as_torchao_names_itself() -> None:
+    """What a build adds to a version is ignored, as all after the minor number is."""
+    result = call("upgrade", SAMPLE, "--dry-run", "--writer", "torchao==0.4.0.post1+cu121")
+    assert "MXTensor of 0.4: " in result.stdout

@@ -16,7 +16,7 @@ def test_notes_are_printed(tmp_path):
     """What is not carried is told on stderr with its place; the document goes to stdout."""
     result = call("upgrade", write(tmp_path / "a.json", ONE))
     assert result.exit_code == 0
-    assert "/_data/weight_only_decode: torchao left the activation" in result.stderr
+    assert "note: /_data/weight_only_decode: torchao left the activation" in result.stderr
     assert json.loads(result.stdout)["type"] == "Int8DynamicActivationInt8WeightConfig"
 
 

@@ -67,6 +67,16 @@ def test_upgrade_needs_a_target(old_model):
     assert "a checkpoint needs a target" in result.stderr
 
 
+@pytest.mark.parametrize("verb", [["upgrade"], ["convert", "--to=torchao"]])
+@pytest.mark.parametrize("name", ["new.pt", "new.safetensors"])
+def test_a_target_named_like_a_file_is_refused(verb, name, old_model, tmp_path):
+    """A checkpoint is written as a directory, which nobody expects under such a name."""
+    result = call(*verb, old_model, tmp_path / name)
+    assert result.exit_code == 2
+    assert "a checkpoint is written as a directory" in result.stderr
+    assert not (tmp_path / name).exists()
+
+
 def test_dry_run(old_model, tmp_path):
     """A dry run writes nothing, says what would be done and exits with 1."""
     result = call("upgrade", old_model, tmp_path / "new", "--dry-run")
