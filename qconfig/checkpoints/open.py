@@ -182,7 +182,7 @@ def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | N
     raise CheckpointError(
         "no checkpoint here" if not present else "several files and no index",
         file=directory,
-        found=present,
+        found=present or "no file *.safetensors",
         expected=f"{SINGLE_FILE}, or {INDEX_FILE} and the files that it names",
         hint=None if present else _other_files(directory),
     )
@@ -190,10 +190,15 @@ def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | N
 
 def _other_files(directory: Path) -> str | None:
     """Return what to do about files that are read only when asked for, if there are any."""
+    names: dict[str, list[str]] = {}
     for path in sorted(directory.iterdir()):
         dialect = file_dialect(path)
         if dialect is not None:
-            return f"{path.name} is read only when asked for: name it, or say --from {dialect.name}"
+            names.setdefault(dialect.name, []).append(path.name)
+    for dialect_name, (first, *others) in names.items():
+        if others:
+            return f"{first} and others are read only when asked for: say --from {dialect_name}"
+        return f"{first} is read only when asked for: name it, or say --from {dialect_name}"
     return None
 
 

@@ -76,6 +76,13 @@ def test_a_directory_of_pickles_is_read_only_when_asked(
         "pytorch_model.bin is read only when asked for: name it, or say --from torchao-pickle"
     )
     assert not (tmp_path / "new").exists()
+    (directory / "second.bin").write_bytes((directory / "pytorch_model.bin").read_bytes())
+    with pytest.raises(CheckpointError) as caught:
+        upgrade_checkpoint(directory, tmp_path / "new")
+    assert caught.value.found == "'no file *.safetensors'"
+    assert caught.value.hint == (
+        "pytorch_model.bin and others are read only when asked for: say --from torchao-pickle"
+    )
 
 
 def test_a_model_folder_keeps_what_belongs_to_it(model: torch.nn.Module, tmp_path: Path) -> None:
