@@ -1,5 +1,6 @@
 """`qconfig inspect`: what a checkpoint holds, from its headers."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,7 @@ def command(
 
 def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
     layouts = [f"{n} v{v} ({count})" for (n, v), count in inspection.layouts.items()]
+    origins = Counter(t.origin for t in inspection.tensors if t.origin is not None)
     plain = sum(t.layout is None for t in inspection.tensors)
     summary = [
         ("checkpoint", inspection.path),
@@ -105,6 +107,7 @@ def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
         ("files", str(len(inspection.shards))),
         ("tensors", f"{len(inspection.tensors)}, {plain} of them plain"),
         ("layouts", ", ".join(layouts) or "none"),
+        *(("written as", f"{name} ({n})") for name, n in sorted(origins.items())),
         ("size", human_bytes(inspection.total_bytes)),
         ("bits/weight", f"{inspection.bits_per_weight:.2f}"),
     ]

@@ -68,6 +68,7 @@ def test_a_pickle_is_named_as_it_is(folder: Path, tmp_path: Path) -> None:
     source = tmp_path / "old.pt"
     source.write_bytes(SAMPLE.read_bytes())
     assert call("inspect", source).stdout.splitlines()[1].endswith("  old.pt")
+    assert "written as:   MXTensor (2)" in call("inspect", source).stdout
     form = ("--from", "torchao-pickle")
     assert call("inspect", folder, *form).stdout.splitlines()[1].endswith("  pytorch_model.bin")
     refused = call("plan", source, write(tmp_path / "c.json", RULES))
