@@ -16,8 +16,8 @@ from qconfig.errors import MOST_PROBLEMS, QconfigError, raise_problems
 from qconfig.versioning import Layout
 
 NOTHING_QUANTIZED = (
-    "no tensor here is quantized; if one was a CodebookQuantizedTensor, torchao saved it as a plain "
-    "tensor of the values that it stands for, and nothing of its codes is left to read"
+    "no tensor here is quantized; if one was a CodebookQuantizedTensor, torchao saved it as a "
+    "plain tensor of the values that it stands for, and nothing of its codes is left to read"
 )
 
 
