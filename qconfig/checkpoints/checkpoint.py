@@ -61,6 +61,11 @@ class Checkpoint:
     left_out: Any = field(default=None, repr=False)
 
     @property
+    def place(self) -> Path:
+        """What errors name: the directory, or the one file of it that was opened."""
+        return self.directory if self.is_directory else self.directory / next(iter(self.shards))
+
+    @property
     def quantization_config(self) -> Any:
         """The `quantization_config` of config.json, or None."""
         return (self.config_json or {}).get(CONFIG_KEY)

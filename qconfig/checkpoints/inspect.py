@@ -189,7 +189,7 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
     try:
         current: Any = registry.convert(layout)
     except QconfigError as error:
-        raise error.at(file=checkpoint.directory, fqn=fqn) from None
+        raise error.at(file=checkpoint.place, fqn=fqn) from None
     origin = checkpoint.origins.get(fqn)
     return TensorSummary(
         fqn,

@@ -189,7 +189,7 @@ def _tensor(checkpoint: Checkpoint, fqn: str, layout: Layout) -> "torch.Tensor":
         tensor_class = tensor_class_of(type(current))
         tensor: torch.Tensor = tensor_class.from_layout(tensor_class.simplify(in_memory))
     except QconfigError as error:
-        raise error.at(file=checkpoint.directory, fqn=fqn) from None
+        raise error.at(file=checkpoint.place, fqn=fqn) from None
     return tensor
 
 

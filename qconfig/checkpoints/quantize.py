@@ -62,8 +62,7 @@ def _quantized_already(checkpoint: Checkpoint) -> CheckpointError:
     )
     if checkpoint.quantization_config is not None:
         return error.at(file=checkpoint.directory / CONFIG_FILE, pointer_prefix=f"/{CONFIG_KEY}")
-    name = "" if checkpoint.is_directory else next(iter(checkpoint.shards))
-    return error.at(file=checkpoint.directory / name)
+    return error.at(file=checkpoint.place)
 
 
 def quantize_checkpoint(

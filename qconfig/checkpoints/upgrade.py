@@ -146,7 +146,7 @@ def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:
         try:
             converted[fqn] = registry.convert(layout)
         except QconfigError as error:
-            raise error.at(file=checkpoint.directory, fqn=fqn) from None
+            raise error.at(file=checkpoint.place, fqn=fqn) from None
     return converted
 
 
@@ -170,7 +170,7 @@ def _report(
     try:
         values = [t for contents in shards.values() for t in contents.tensors().values()]
     except CheckpointError as error:
-        raise error.at(file=checkpoint.directory) from None
+        raise error.at(file=checkpoint.place) from None
     return UpgradeReport(
         checkpoint.dialect,
         tuple(

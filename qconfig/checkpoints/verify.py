@@ -82,7 +82,7 @@ def verify_checkpoint(
         try:
             check_stored_values(layout)
         except QconfigError as error:
-            problems += [p.at(file=checkpoint.directory, fqn=fqn) for p in error.problems]
+            problems += [p.at(file=checkpoint.place, fqn=fqn) for p in error.problems]
     problems += _against_config(checkpoint)
     notes = list(checkpoint.notes)
     if is_foreign(checkpoint):

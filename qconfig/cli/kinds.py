@@ -1,5 +1,6 @@
 """Tell checkpoints from configs by their paths, and read what a config file says of itself."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ def is_checkpoint(path: Path, dialect: str | None = None) -> bool:
 
 
 def check_directory(target: Path) -> None:
-    """Raise UsageError for the name of a file: a checkpoint is written as a directory."""
+    """Raise UsageError for the name of a new file: a checkpoint is written as a directory."""
+    if os.path.lexists(target):
+        return
     if target.suffix == ".safetensors" or file_dialect(target) is not None:
         raise UsageError(
             "a checkpoint is written as a directory",

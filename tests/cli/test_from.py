@@ -73,6 +73,9 @@ def test_a_pickle_is_named_as_it_is(folder: Path, tmp_path: Path) -> None:
     assert call("inspect", folder, *form).stdout.splitlines()[1].endswith("  pytorch_model.bin")
     refused = call("plan", source, write(tmp_path / "c.json", RULES))
     assert f"{source}: the checkpoint is quantized already" in refused.stderr
+    source.write_bytes((PICKLES / "0.4.0" / "direct_nf4__bf16.pt").read_bytes())
+    refused = call("convert", source, tmp_path / "new", "--to=torchao")
+    assert f"{source}: model.layers.0.self_attn.q_proj.weight: torchao stores no" in refused.stderr
 
 
 def test_a_writer_may_be_named_as_torchao_names_itself() -> None:

@@ -95,7 +95,7 @@ def test_a_name_twice_in_the_new_file_is_found_by_a_dry_run(tmp_path: Path) -> N
     state = {"a": layers[0].weight, "a.qdata": torch.ones(1)}
     error = refused(state, tmp_path, dry_run=True)
     assert error.message == "two tensors would be stored under one name"
-    assert error.file == str(tmp_path)
+    assert error.file == str(tmp_path / "old.pt")
 
 
 @pytest.mark.parametrize(

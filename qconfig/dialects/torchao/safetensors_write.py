@@ -75,7 +75,7 @@ def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
     names = sorted(name for name in shard_of if name in plain or name in tensors)
     metadata = {n: json.dumps(tensors[n].description()) if n in tensors else _PLAIN for n in names}
     problems += _lost_names(tensors, plain, metadata)
-    raise_problems(problems[:MOST_PROBLEMS], file=checkpoint.directory)
+    raise_problems(problems[:MOST_PROBLEMS], file=checkpoint.place)
     # torchao cannot load a listing with a name that has no dot; what is not listed it leaves alone.
     listed = [name for name in names if "." in name]
     record = {n: metadata[n] for n in listed} | {TENSOR_NAMES: json.dumps(listed)}
