@@ -1,5 +1,6 @@
 """What readers of torchao's tensors share: fields, each taken once, and what they give."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from qconfig.errors import ContainerError, QconfigError, UnknownFieldError, json
 from qconfig.versioning import Layout, registry
 
 _REQUIRED: Any = object()
+_RELEASE = re.compile(r"0\.(\d+)")
 
 
 @frozen
@@ -92,10 +94,18 @@ class Context:
     looks: Looks
 
     def releases(self, text: str) -> str:
-        """Return the writer's release if it is known, else `text`."""
+        """Return the writer's release if it is known, else `text`.
+
+        Where no release of `text` is the named one, both are returned: the file says otherwise.
+        """
         if self.writer is None or self.writer.library != "torchao":
             return text
-        return "{}.{}".format(*self.writer.release)
+        named = "{}.{}".format(*self.writer.release)
+        minors = [int(minor) for minor in _RELEASE.findall(text)]
+        is_late = not minors or (text.endswith("later") and self.writer.release[1] >= minors[0])
+        if is_late or minors[0] <= self.writer.release[1] <= minors[-1]:
+            return named
+        return f"{named} as named, though only {text} is known to have this form"
 
     def is_before(self, release: tuple[int, int]) -> bool | None:
         """Return whether the writer is older than a release; None if nobody said who it is."""
