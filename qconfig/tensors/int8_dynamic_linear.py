@@ -15,7 +15,6 @@ is that of the product with the activation as it came, as if it had not been rou
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -27,9 +26,10 @@ from qconfig.tensors.int8_activation import (
     is_per_row,
     quantize_activation,
 )
+from qconfig.tensors.int8_gradient import register_gradient
 from qconfig.tensors.int8_linear import int8_linear
 from qconfig.tensors.int8_matmul import shifted_product
-from qconfig.tensors.linear_calls import bias_gradient, empty_sums, keep_bias, needs_operator
+from qconfig.tensors.linear_calls import empty_sums, needs_operator
 
 _LONGEST_IN_INT32 = ((1 << 31) - 1) // 255**2
 _SLAB_ELEMENTS = 1 << 20
@@ -199,25 +199,4 @@ def _cut(values: torch.Tensor, rows: slice) -> torch.Tensor:
 
 
 _operator = torch.library.custom_op("qconfig::int8_dynamic_linear", _product, mutates_args=())
-
-
-@_operator.register_fake
-def _fake(activation: torch.Tensor, qdata: torch.Tensor, *settings: Any) -> torch.Tensor:
-    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]), dtype=settings[-2])
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs[1:4])
-    ctx.dtype = inputs[0].dtype
-    keep_bias(ctx, inputs[-1])
-
-
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    qdata, scale, zero_point = ctx.saved_tensors
-    zero, result = None if zero_point is None else zero_point.t(), None
-    if ctx.needs_input_grad[0]:
-        result = int8_linear(gradient.to(ctx.dtype), qdata.t(), scale.t(), zero)
-    return (result, *(None,) * 9, bias_gradient(ctx, gradient))
-
-
-torch.library.register_autograd("qconfig::int8_dynamic_linear", _backward, setup_context=_setup)
+register_gradient(_operator, "qconfig::int8_dynamic_linear")

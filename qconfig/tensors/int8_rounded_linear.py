@@ -19,20 +19,19 @@ One operator, `qconfig::int8_rounded_linear`, stands in every graph; see `int8_l
 """
 # ruff: noqa: PLR0917 (the operator's schema is flat)
 
-from typing import Any
-
 import torch
 
 from qconfig.layouts.activation import Int8Product
 from qconfig.tensors.blockwise import per_row
-from qconfig.tensors.int8_linear import int8_linear, product_with_values
+from qconfig.tensors.int8_gradient import register_gradient
+from qconfig.tensors.int8_linear import product_with_values
 from qconfig.tensors.int8_matmul import shifted_product
 from qconfig.tensors.int8_rounded_activation import (
     ActivationForm,
     quantize_rounded,
     rounded_values,
 )
-from qconfig.tensors.linear_calls import bias_gradient, empty_sums, keep_bias, needs_operator
+from qconfig.tensors.linear_calls import empty_sums, needs_operator
 
 _SLAB_ELEMENTS = 1 << 20
 
@@ -158,25 +157,4 @@ def _scaled(
 
 
 _operator = torch.library.custom_op("qconfig::int8_rounded_linear", _product, mutates_args=())
-
-
-@_operator.register_fake
-def _fake(activation: torch.Tensor, qdata: torch.Tensor, *settings: Any) -> torch.Tensor:
-    return activation.new_empty((*activation.shape[:-1], qdata.shape[0]), dtype=settings[-2])
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    ctx.save_for_backward(*inputs[1:4])
-    ctx.dtype = inputs[0].dtype
-    keep_bias(ctx, inputs[-1])
-
-
-def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    qdata, scale, zero_point = ctx.saved_tensors
-    zero, result = None if zero_point is None else zero_point.t(), None
-    if ctx.needs_input_grad[0]:
-        result = int8_linear(gradient.to(ctx.dtype), qdata.t(), scale.t(), zero)
-    return (result, *(None,) * 13, bias_gradient(ctx, gradient))
-
-
-torch.library.register_autograd("qconfig::int8_rounded_linear", _backward, setup_context=_setup)
+register_gradient(_operator, "qconfig::int8_rounded_linear")

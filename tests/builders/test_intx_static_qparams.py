@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from qconfig.builders.intx_static import IntxStaticBuilder
-from qconfig.errors import BuildError, LayoutError
+from qconfig.errors import LayoutError
 from tests.tensors.intx_static_samples import config
 from tests.tensors.samples import float_weight
 
@@ -21,28 +21,3 @@ def test_given_scales_of_the_weight():
     assert torch.equal(tensor.scale, scale)
     with pytest.raises(LayoutError, match="scale has a wrong shape"):
         BUILDER.build_with_qparams(config(), weight, scale[:, :2], None)
-
-
-@pytest.mark.parametrize(
-    ("scale", "zero", "field"),
-    [
-        (float("nan"), 0, "scale"),
-        (0.0, 0, "scale"),
-        (-1.0, 0, "scale"),
-        (0.25, 8, "zero_point"),
-        (0.25, 0.5, "zero_point"),
-    ],
-)
-def test_given_scales_that_are_none_are_refused(scale, zero, field):
-    """A scale that is not positive, or a zero point that is no code of int4, is named."""
-    scale, zero = torch.full((32, 4), scale), torch.full((32, 4), zero)
-    with pytest.raises(BuildError, match=f"{field} is wrong in 128 of 128 blocks"):
-        BUILDER.build_with_qparams(config(), float_weight(), scale, zero)
-
-
-def test_learned_scales_lose_their_gradient():
-    """A scale that is a parameter is copied, and the tensor has its values only."""
-    scale = torch.nn.Parameter(torch.full((32, 4), 0.25))
-    tensor = BUILDER.build_with_qparams(config(), float_weight(), scale, None)
-    assert not tensor.scale.requires_grad
-    assert tensor.scale.data_ptr() != scale.data_ptr()
