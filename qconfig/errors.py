@@ -197,6 +197,14 @@ class UnsupportedOperationError(QconfigError, NotImplementedError):
     """An operator that a quantized tensor does not have."""
 
 
+class QuantTensorError(QconfigError, RuntimeError):
+    """Operands of a quant tensor's rule do not fit, or its value is not what its metadata says."""
+
+
+class MetadataOnlyError(QuantTensorError):
+    """The value of a quant tensor was asked for that keeps metadata and shape alone."""
+
+
 class MigrationError(QconfigError):
     """A step that cannot carry the data it met."""
 

@@ -17,6 +17,7 @@ ROOMS = (
     "configs",
     "layouts",
     "tensors",
+    "modules",
     "builders",
     "calibration",
     "rules",

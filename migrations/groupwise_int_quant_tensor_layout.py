@@ -1,0 +1,59 @@
+"""GroupwiseIntQuantTensorLayout: the NamedTuple of Brevitas, its fields by names and order.
+
+| ours | Brevitas | what was new |
+|---|---|---|
+| 1 | 0.11 to 0.13, a NamedTuple of 9 | – |
+| 2 | none | names without suffixes; the logical shape is always said; scales fit the groups |
+"""
+
+from attrs import frozen
+
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import TensorValue
+from qconfig.layouts.groupwise_quant import GroupwiseIntQuantTensorLayout
+from qconfig.migrations.quant_groups import logical_shape
+from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
+
+
+@register_layout("GroupwiseIntQuantTensorLayout", 1)
+@frozen
+class GroupwiseIntQuantTensorLayoutV1(Layout):
+    """Values on a grid of integers for each group, as Brevitas keeps them."""
+
+    value_: TensorValue = tensor("The values, dequantized, in groups.", "float", "*B")
+    scale_: TensorValue = tensor("Step of each group.", "float", "*S")
+    zero_point_: TensorValue = tensor("Integer of the value zero.", "float", "*Z")
+    group_size: int = attribute("Values of a group.", minimum=1, maximum=2**31 - 1)
+    group_dim: int = attribute("Logical dimension of groups.", minimum=-16, maximum=15)
+    bit_width: TensorValue = tensor("Bits of an integer.", "float", "*W")
+    signed_t: bool = attribute("Whether integers have a sign.")
+    training_t: bool = attribute("Whether it was made in training.")
+    dequant_shape: tuple[int, ...] | None = attribute(
+        "Logical shape; null if the last group is full.", default=None, max_length=15
+    )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Logical shape."""
+        return logical_shape(tuple(self.value_.shape), self.group_dim, self.dequant_shape)
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the values."""
+        return DType.parse(self.value_.dtype)
+
+
+@migration()
+def plain_names(old: GroupwiseIntQuantTensorLayoutV1) -> GroupwiseIntQuantTensorLayout:
+    """Drop the suffixes and say the logical shape; refuse what is not in its groups."""
+    return GroupwiseIntQuantTensorLayout(
+        value=old.value_,
+        scale=old.scale_,
+        zero_point=old.zero_point_,
+        group_size=old.group_size,
+        group_dim=old.group_dim,
+        dequant_shape=old.shape,
+        bit_width=old.bit_width,
+        signed=old.signed_t,
+        training=old.training_t,
+    )
