@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from attrs import field, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint
+from qconfig.checkpoints.guidance import Guidance
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.tensor_values import LazyTensor
@@ -96,6 +97,26 @@ class FileDialect(Protocol):
         """
 
 
+@runtime_checkable
+class RecognisesFiles(Protocol):
+    """A `FileDialect` that tells its files from others of the same suffixes."""
+
+    def recognises(self, path: Path) -> bool:
+        """Return whether a file is of this dialect, by what it names; never raises."""
+
+
+@runtime_checkable
+class TakesGuidance(Protocol):
+    """A dialect whose files do not say all that it has to know."""
+
+    def guided(self, guidance: Guidance) -> "AnyDialect":
+        """Return the dialect with what the caller said.
+
+        Raises:
+            UsageError: the dialect has no use for it.
+        """
+
+
 AnyDialect = SafetensorsDialect | FileDialect
 
 
@@ -144,14 +165,49 @@ dialects = _Dialects()
 
 
 def file_dialect(path: Path) -> FileDialect | None:
-    """Return the dialect of files that are named like `path`; None for a directory or no dialect.
+    """Return the first dialect of files that are named like `path`; None for a directory.
 
     Nothing is opened.
     """
+    return next(iter(_named_like(path)), None)
+
+
+def recognised_dialect(path: Path) -> FileDialect | None:
+    """Return the dialect that a file is of, by its name and then by what it holds, or None.
+
+    Where dialects share a suffix, the file is opened, and the first that recognises it is taken.
+    """
+    known = _named_like(path)
+    if len(known) > 1:
+        for dialect in known:
+            if isinstance(dialect, RecognisesFiles) and dialect.recognises(path):
+                return dialect
+    return known[0] if known else None
+
+
+def guided(dialect: AnyDialect | None, guidance: Guidance | None) -> AnyDialect | None:
+    """Return a dialect with what the caller says about the files.
+
+    Raises:
+        UsageError: its files say all of it themselves.
+    """
+    if guidance is None or guidance.is_empty:
+        return dialect
+    if not isinstance(dialect, TakesGuidance):
+        raise UsageError(
+            "the files say by themselves what was said about them",
+            found=guidance.described,
+            expected="neither a config nor a policy for "
+            + (NATIVE if dialect is None else dialect.name),
+        )
+    return dialect.guided(guidance)
+
+
+def _named_like(path: Path) -> list[FileDialect]:
     if path.is_dir():
-        return None
+        return []
     files = (d for d in dialects.all() if isinstance(d, FileDialect))
-    return next((d for d in files if path.suffix.lower() in d.suffixes), None)
+    return [d for d in files if path.suffix.lower() in d.suffixes]
 
 
 def check_writer(dialect: AnyDialect | None, writer: Writer | None) -> None:

@@ -18,7 +18,10 @@ from qconfig.checkpoints.dialects import (
     check_writer,
     dialects,
     file_dialect,
+    guided,
+    recognised_dialect,
 )
+from qconfig.checkpoints.guidance import Guidance
 from qconfig.checkpoints.native import Reader, assemble
 from qconfig.checkpoints.record import METADATA_KEY
 from qconfig.checkpoints.writer import Writer
@@ -44,6 +47,7 @@ def open_checkpoint(
     dialect: str | None = None,
     writer: Writer | None = None,
     keep_config: bool = True,
+    guidance: Guidance | None = None,
 ) -> Checkpoint:
     """Open a directory in Hugging Face shape, or one file.
 
@@ -57,9 +61,10 @@ def open_checkpoint(
         writer: the release that wrote it, where the files do not say.
         keep_config: False leaves the quantization config out, which may be one that cannot be
             read.
+        guidance: what the files do not say, for a dialect whose files leave something open.
 
     Raises:
-        UsageError: an unknown dialect, or a writer of another one.
+        UsageError: an unknown dialect, a writer of another one, or guidance that it does not take.
         StorageError: nothing there, or not readable.
         ContainerError, DocumentError: a file breaks its format.
         CheckpointError: the files contradict each other; all contradictions at once.
@@ -70,7 +75,9 @@ def open_checkpoint(
         check_writer(chosen, writer)
     _check_exists(path)
     if dialect is None:
-        chosen = file_dialect(path)
+        chosen = recognised_dialect(path)
+    if chosen is not None or dialect is not None:
+        chosen = guided(chosen, guidance)
     if isinstance(chosen, FileDialect):
         check_writer(chosen, writer)
         checkpoint = chosen.open(
@@ -97,7 +104,7 @@ def open_checkpoint(
     raise_problems(problems[:MOST_PROBLEMS], file=directory)
     config = read_config_json(directory) if path.is_dir() else None
     if dialect is None:
-        chosen = _recognised(headers, config)
+        chosen = guided(_recognised(headers, config), guidance)
         check_writer(chosen, writer)
     raise_problems(_mixed(headers, chosen), file=directory)
     if isinstance(chosen, SafetensorsDialect):

@@ -1,6 +1,5 @@
 """torchao's pickles: `.pt` and `.bin` files, opened only when somebody asks for it."""
 
-import os
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -8,15 +7,16 @@ from typing import Any
 
 from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.config_json import read_config_json
-from qconfig.checkpoints.writer import Writer
-from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
-from qconfig.codec.pickled_values import (
-    PickledEnum,
-    PickledFunction,
-    PickledObject,
-    PickledSubclass,
-    PickledTensor,
+from qconfig.checkpoints.pickled_files import (
+    INDEX_FILE,
+    SUFFIXES,
+    memory_of,
+    pickled_files,
+    shard_name,
 )
+from qconfig.checkpoints.writer import Writer
+from qconfig.codec.index_file import ShardIndex
+from qconfig.codec.pickled_values import PickledSubclass, PickledTensor
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.torch_files import TorchFile, read_torch_file
 from qconfig.dialects.torchao.agreed_config import agreed_config
@@ -28,14 +28,10 @@ from qconfig.dialects.torchao.tensors.names import NAMES
 from qconfig.errors import (
     MOST_PROBLEMS,
     CheckpointError,
-    ContainerError,
     QconfigError,
     raise_problems,
 )
 
-INDEX_FILE = "pytorch_model.bin.index.json"
-SINGLE_PICKLE = "pytorch_model.bin"
-SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 _MOST_ATTRIBUTES = 8
 _A_STATE_DICT = "a state_dict: a dict from names to tensors"
 
@@ -66,13 +62,13 @@ class TorchaoPickles:
             CheckpointError: the files contradict each other, or hold no state_dict.
             QconfigError: a tensor cannot be read.
         """
-        files, index = _files(path, follow_symlinks=follow_symlinks)
+        files, index = pickled_files(path, follow_symlinks=follow_symlinks)
         config_json = read_config_json(path) if path.is_dir() else None
         config, notes = model_config(config_json if keep_config else None, writer, path)
         opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
         merged = _Merged()
         for name, torch_file in opened.items():
-            merged.add(name, torch_file, _shard_name(name) if len(files) > 1 else SINGLE_FILE)
+            merged.add(name, torch_file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
         if index is not None:
             merged.check(index, path / INDEX_FILE)
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
@@ -146,7 +142,7 @@ class _Merged:
                         expected="one file that holds it",
                     )
                 )
-            elif (owner := owners.setdefault(_memory(value), name)) != name:
+            elif (owner := owners.setdefault(memory_of(value), name)) != name:
                 self.ties[name] = owner
             else:
                 self._put(file, name, value)
@@ -196,58 +192,3 @@ def _no_tensor(file: TorchFile, name: str, value: object) -> CheckpointError:
         expected=_A_STATE_DICT,
         hint="save the state_dict in it to a file of its own" if is_nested else None,
     )
-
-
-def _memory(value: Any) -> Any:
-    """Return what two names share if, and only if, they name the same tensor."""
-    if isinstance(value, PickledTensor):
-        lazy = value.value
-        return (value.storage, value.offset, value.strides, lazy.shape, lazy.dtype)
-    if isinstance(value, Mapping):
-        return tuple((repr(key), _memory(item)) for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(map(_memory, value))
-    parts = _PARTS.get(type(value))
-    if parts is None:
-        return (type(value).__name__, repr(value))
-    return (type(value).__name__, *(_memory(getattr(value, part)) for part in parts))
-
-
-_PARTS: Mapping[type, tuple[str, ...]] = {
-    PickledEnum: ("path", "value", "member"),
-    PickledFunction: ("path", "args", "kwargs", "bound_to"),
-    PickledObject: ("path", "args", "state"),
-    PickledSubclass: ("path", "dtype", "shape", "strides", "state"),
-}
-
-
-def _files(path: Path, *, follow_symlinks: bool) -> tuple[dict[str, Path], ShardIndex | None]:
-    """Return the files with tensors by name, and what says where they are."""
-    if not path.is_dir():
-        return {path.name: path}, None
-    if os.path.lexists(path / INDEX_FILE):
-        index = read_index(path / INDEX_FILE, suffix=".bin")
-        names = sorted(set(index.weight_map.values()))
-        files = {
-            name: shard_path(path, name, follow_symlinks=follow_symlinks, suffix=".bin")
-            for name in names
-        }
-        return files, index
-    present = sorted(p.name for p in path.iterdir() if p.suffix in SUFFIXES)
-    if SINGLE_PICKLE in present or len(present) == 1:
-        name = SINGLE_PICKLE if SINGLE_PICKLE in present else present[0]
-        suffix = Path(name).suffix
-        file = shard_path(path, name, follow_symlinks=follow_symlinks, suffix=suffix)
-        return {name: file}, None
-    raise ContainerError(
-        "no pickled checkpoint here" if not present else "several files and no index",
-        file=path,
-        found=present,
-        expected=f"{SINGLE_PICKLE}, or {INDEX_FILE} and the files that it names",
-        hint="name one file by its path",
-    )
-
-
-def _shard_name(name: str) -> str:
-    stem = Path(name).stem
-    return stem.removeprefix("pytorch_") + SUFFIX

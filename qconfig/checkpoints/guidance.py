@@ -1,0 +1,61 @@
+"""What the caller says about files that do not say it themselves."""
+
+from collections.abc import Mapping
+from typing import Self
+
+from attrs import field, frozen
+
+from qconfig.errors import UsageError
+from qconfig.versioning import Config
+
+
+@frozen
+class Guidance:
+    """What a dialect is told beside the files.
+
+    Args:
+        config: how the model was quantized.
+        missing: what to do about what the files lack, by patterns of names in their order; which
+            words there are, the dialect says.
+        dropped: patterns of names that may be left out of what is written.
+    """
+
+    config: Config | None = None
+    missing: Mapping[str, str] = field(factory=dict)
+    dropped: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        config: Config | None = None,
+        missing: tuple[str, ...] = (),
+        dropped: tuple[str, ...] = (),
+    ) -> Self:
+        """Return the guidance of texts such as `*.threshold=initialise`.
+
+        Raises:
+            UsageError: a text without "=", or a pattern twice.
+        """
+        words: dict[str, str] = {}
+        for text in missing:
+            pattern, equals, word = text.rpartition("=")
+            if not equals or not pattern:
+                raise UsageError(
+                    "not a policy", found=text, expected="a pattern and a word: *.threshold=error"
+                )
+            if words.setdefault(pattern, word) != word:
+                raise UsageError("two policies for one pattern", found=pattern)
+        return cls(config, words, dropped)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said."""
+        return self.config is None and not self.missing and not self.dropped
+
+    @property
+    def described(self) -> str:
+        """What was said, in a few words."""
+        said = ["a config"] if self.config is not None else []
+        said += [f"{pattern}={word}" for pattern, word in self.missing.items()]
+        said += [f"dropped: {pattern}" for pattern in self.dropped]
+        return ", ".join(said)
