@@ -57,6 +57,22 @@ class Target:
         return self.fqn.rpartition(".")[2]
 
 
+@frozen
+class ModuleTarget:
+    """A module that has neither parameters nor children, such as an activation function.
+
+    Only rules that name it, or its class, reach it, and only for configs whose builders are
+    `ActivationModuleBuilder`.
+
+    Args:
+        fqn: its name.
+        module_classes: names of its class and the bases of it, nearest first.
+    """
+
+    fqn: str
+    module_classes: tuple[str, ...]
+
+
 class Builder(Protocol):
     """What `register_builder` takes: stateless, one instance for all weights."""
 
@@ -135,6 +151,21 @@ class ModuleBuilder(Protocol):
         """Return what a plan should say about weights that do not become packed at once, or None.
 
         Pure.
+        """
+
+
+@runtime_checkable
+class ActivationModuleBuilder(Protocol):
+    """A builder that serves modules without parameters as well: it quantizes what they return."""
+
+    def activation_refusal(self, config: Any, target: ModuleTarget) -> str | None:
+        """Return why the config cannot serve this module, or None. Pure."""
+
+    def build_activation_module(self, config: Any, module: "nn.Module") -> "nn.Module":
+        """Return the module that takes the place of `module`, which is left as it is.
+
+        Raises:
+            BuildError: the module cannot be served.
         """
 
 

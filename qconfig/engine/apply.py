@@ -6,7 +6,13 @@ from qconfig.builders.base import ModuleBuilder, builder_of
 from qconfig.calibration.calibration import Calibration
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
 from qconfig.engine.chosen import chosen_config
-from qconfig.engine.modules import built_module, put_modules, tied_names, with_module_notes
+from qconfig.engine.modules import (
+    built_activations,
+    built_module,
+    put_modules,
+    tied_names,
+    with_module_notes,
+)
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_differences import differences
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
@@ -66,6 +72,8 @@ def plan_model(
             config,
             tied=found.tied,
             packed=found.packed,
+            modules=found.modules,
+            shared=found.shared,
             allow_unmatched=allow_unmatched,
         )
     )
@@ -107,6 +115,7 @@ def apply_plan(model: "nn.Module", plan: Plan, *, calibration: Calibration | Non
         else:
             tensor = _built(config, entry, parameters[entry.fqn], calibration)
             built[entry.fqn] = nn.Parameter(tensor, requires_grad=False)
+    modules |= built_activations(model, plan)
     for entry in plan.entries:
         source = entry.tied_to if entry.action is Action.TIED else entry.fqn
         if source in built:

@@ -2,7 +2,16 @@
 
 from attrs import frozen
 
-from qconfig.builders.base import PREPARED, Builder, ModuleBuilder, Target, builder_of
+from qconfig.builders.base import (
+    PREPARED,
+    ActivationModuleBuilder,
+    Builder,
+    ModuleBuilder,
+    ModuleTarget,
+    Target,
+    builder_of,
+    builders,
+)
 from qconfig.codec.dtypes import DType
 from qconfig.codec.layout_values import layout_nbytes
 from qconfig.errors import BuildError, QconfigError
@@ -16,6 +25,16 @@ class PlannedLayout:
     name: str
     version: int
     bytes: int
+
+
+def serving_modules(configs: dict[str, Config]) -> set[str]:
+    """Return the names of those configs that can serve modules without parameters."""
+    known = builders()
+    return {
+        name
+        for name, config in configs.items()
+        if isinstance(known.get(type(config)), ActivationModuleBuilder)
+    }
 
 
 class ConfigBuilders:
@@ -50,6 +69,13 @@ class ConfigBuilders:
         if PREPARED in target.module_classes and not isinstance(builder, ModuleBuilder):
             return "the module is prepared for training: convert it first"
         return builder.refusal(self._configs[name], target)
+
+    def module_refusal(self, name: str, target: ModuleTarget) -> str | None:
+        """Return why a config cannot serve a module without parameters, or None."""
+        builder = self._builders.get(name)
+        if not isinstance(builder, ActivationModuleBuilder):
+            return "the module has no parameters"
+        return builder.activation_refusal(self._configs[name], target)
 
     def planned(self, name: str, target: Target) -> PlannedLayout | None:
         """Return what a config that does not refuse makes of a parameter; None after a problem."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from qconfig.builders.base import ModuleBuilder, builder_of
+from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.errors import BuildError, QconfigError
 from qconfig.versioning import Config
@@ -71,6 +72,27 @@ def built_module(
         return {owner: builder.build_module(config, module, name)}
     except QconfigError as error:
         raise error.at(fqn=entry.fqn) from None
+
+
+def built_activations(model: "nn.Module", plan: Plan) -> "dict[str, nn.Module]":
+    """Return what takes the place of the modules without parameters that a plan quantizes.
+
+    Raises:
+        BuildError: a builder refuses one.
+    """
+    built: dict[str, nn.Module] = {}
+    for entry in plan.modules:
+        if entry.action is not Action.QUANTIZE:
+            continue
+        config = chosen_config(plan, entry)
+        builder: Any = builder_of(config)
+        try:
+            built[entry.fqn] = builder.build_activation_module(
+                config, model.get_submodule(entry.fqn)
+            )
+        except QconfigError as error:
+            raise error.at(fqn=entry.fqn) from None
+    return built
 
 
 def put_modules(model: "nn.Module", modules: "dict[str, nn.Module]") -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
-from qconfig.builders.base import Target
+from qconfig.builders.base import ModuleTarget, Target
 from qconfig.codec.tensor_values import TensorSpec, nbytes
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.engine.config_builders import ConfigBuilders
@@ -20,7 +20,15 @@ from qconfig.engine.plan_checks import (
     check_rules_served,
     check_unmatched,
 )
-from qconfig.engine.plan_document import Action, Plan, PlanEntry, RuleReport
+from qconfig.engine.plan_document import Action, ModuleEntry, Plan, PlanEntry, RuleReport
+from qconfig.engine.plan_modules import (
+    check_modules_served,
+    module_entries,
+    named_modules,
+    split_modules,
+    treat_modules,
+)
+from qconfig.engine.plan_words import leaders, reached, unreached
 from qconfig.errors import raise_problems
 from qconfig.rules.assignment import Assignment, Decision, How
 from qconfig.rules.fused import split_groups
@@ -35,6 +43,8 @@ def make_plan(
     *,
     tied: Sequence[Sequence[str]] = (),
     packed: Mapping[str, str] | None = None,
+    modules: Sequence[ModuleTarget] = (),
+    shared: Sequence[Sequence[str]] = (),
     allow_unmatched: bool = False,
 ) -> Plan:
     """Return what quantizing would do; nothing is built.
@@ -44,6 +54,9 @@ def make_plan(
         config: an `FqnToConfig`, or one config for every Linear.
         tied: groups of names of one tensor; the first that is among the targets stands for all.
         packed: class names of the targets that are quantized already: no config can serve them.
+        modules: the modules without parameters; only those that a rule names for a config which
+            can serve such modules are planned.
+        shared: groups of names of one such module.
         allow_unmatched: note rules that match nothing, instead of raising.
 
     Raises:
@@ -52,8 +65,10 @@ def make_plan(
     """
     config = registry.convert(config)
     rules = rules_of(config)
-    assignment = RuleSet(rules).assign(targets)
-    used = {d.config for d in assignment.decisions if d.config is not None}
+    rule_set = RuleSet(rules)
+    assignment = rule_set.assign(targets, named_modules(rule_set, modules, shared))
+    decisions = (*assignment.decisions, *assignment.module_decisions)
+    used = {d.config for d in decisions if d.config is not None}
     builders = ConfigBuilders(rules.configs, used, "/configs" if rules is config else "")
     treatments = [
         _treat(
@@ -61,9 +76,13 @@ def make_plan(
         )
         for target, decision in zip(assignment.targets, assignment.decisions, strict=True)
     ]
-    served = check_rules_served(rules, assignment, treatments, builders)
+    module_treatments = treat_modules(assignment, builders)
+    served = [
+        *check_rules_served(rules, assignment, treatments, builders),
+        *check_modules_served(assignment, module_treatments),
+    ]
     unmatched, notes = check_unmatched(
-        rules, assignment, treatments, allow_unmatched=allow_unmatched
+        rules, assignment, treatments, module_treatments, allow_unmatched=allow_unmatched
     )
     effective = {
         target.fqn: treatment.config
@@ -77,10 +96,13 @@ def make_plan(
             *unmatched,
             *split_groups(rules.fused, list(effective), list(effective.values())),
             *split_ties(tied, effective),
+            *split_modules(assignment, module_treatments, shared),
         ]
     )
-    entries = _entries(assignment, treatments, _leaders(tied, effective))
-    return Plan(entries, _reports(rules, assignment, entries), tuple(notes), rules.configs)
+    entries = _entries(assignment, treatments, leaders(tied, effective))
+    done = module_entries(assignment, module_treatments, shared)
+    reports = _reports(rules, assignment, entries, done)
+    return Plan(entries, reports, tuple(notes), rules.configs, done)
 
 
 def _as_named(rules: FqnToConfig, target: Target, decision: Decision) -> Target:
@@ -96,29 +118,13 @@ def _treat(
     builders: ConfigBuilders, target: Target, decision: Decision, packed: str | None
 ) -> Treatment:
     if decision.config is None:
-        by_rule = decision.how is not How.NONE
-        return Treatment(None, "the rule says skip" if by_rule else "no rule applies")
+        return Treatment(None, unreached(decision))
     refusal = (
         f"quantized already, as {packed}" if packed else builders.refusal(decision.config, target)
     )
     if refusal is not None:
         return Treatment(None, refusal, refused=True)
-    return Treatment(decision.config, _reached(decision), builders.planned(decision.config, target))
-
-
-def _reached(decision: Decision) -> str:
-    if decision.rule is None:
-        return "the default reaches it"
-    return f"rule {decision.rule} gives its {decision.how.value.replace('_', ' ')}"
-
-
-def _leaders(tied: Sequence[Sequence[str]], known: dict[str, str | None]) -> dict[str, str]:
-    """Return for each tied name the name that stands for it."""
-    leaders: dict[str, str] = {}
-    for group in tied:
-        present = [name for name in group if name in known]
-        leaders.update((name, present[0]) for name in present[1:])
-    return leaders
+    return Treatment(decision.config, reached(decision), builders.planned(decision.config, target))
 
 
 def _entries(
@@ -153,9 +159,19 @@ def _entries(
 
 
 def _reports(
-    rules: FqnToConfig, assignment: Assignment, entries: Sequence[PlanEntry]
+    rules: FqnToConfig,
+    assignment: Assignment,
+    entries: Sequence[PlanEntry],
+    modules: Sequence[ModuleEntry],
 ) -> tuple[RuleReport, ...]:
     quantized = [0] * len(rules.rules)
+    for module in modules:
+        if (
+            module.rule is not None
+            and module.config is not None
+            and module.action is not Action.SKIP
+        ):
+            quantized[module.rule] += 1
     for entry in entries:
         if entry.rule is not None and entry.layout is not None:
             quantized[entry.rule] += 1

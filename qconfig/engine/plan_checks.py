@@ -8,7 +8,7 @@ from qconfig.configs.fqn_to_config import FqnToConfig, Rule
 from qconfig.engine.config_builders import ConfigBuilders, PlannedLayout
 from qconfig.engine.name_hints import NameHints
 from qconfig.errors import PlanError, QconfigError, shown
-from qconfig.rules.assignment import Assignment, How
+from qconfig.rules.assignment import Assignment, Decision, How
 
 # A hint compares a rule with all names; beyond this many rules it would cost more than it tells.
 _MOST_HINTS = 20
@@ -119,11 +119,16 @@ def check_unmatched(
     rules: FqnToConfig,
     assignment: Assignment,
     treatments: Sequence[Treatment],
+    module_treatments: Sequence[Treatment],
     *,
     allow_unmatched: bool,
 ) -> tuple[list[QconfigError], list[str]]:
     """Return problems of rules that do nothing, and notes where that is allowed."""
-    idle = _idle_patterns(rules, assignment, treatments)
+    decided = [
+        *zip(assignment.decisions, treatments, strict=True),
+        *zip(assignment.module_decisions, module_treatments, strict=True),
+    ]
+    idle = _idle_patterns(decided)
     hints = NameHints(assignment.targets) if assignment.unmatched else None
     shadowed, unmatched = set(assignment.shadowed), set(assignment.unmatched)
     problems: list[QconfigError] = []
@@ -145,7 +150,7 @@ def check_unmatched(
                 notes.append(f"{name} {message}")
             else:
                 problems.append(_does_nothing(i, rule, message, None))
-    if rules.default is not None and not _default_served(assignment, treatments):
+    if rules.default is not None and not _default_served(decided):
         notes.append("the default reaches nothing that it can serve")
     return problems, notes
 
@@ -160,13 +165,11 @@ def _does_nothing(number: int, rule: Rule, message: str, hint: str | None) -> Pl
     )
 
 
-def _idle_patterns(
-    rules: FqnToConfig, assignment: Assignment, treatments: Sequence[Treatment]
-) -> dict[int, str]:
+def _idle_patterns(decided: Sequence[tuple[Decision, Treatment]]) -> dict[int, str]:
     """Return the patterns with a config, all of whose targets are refused, and the first reason."""
     reasons: dict[int, str] = {}
     busy: set[int] = set()
-    for decision, treatment in zip(assignment.decisions, treatments, strict=True):
+    for decision, treatment in decided:
         if decision.rule is None or decision.how.is_exact or decision.config is None:
             continue
         if treatment.refused:
@@ -176,8 +179,7 @@ def _idle_patterns(
     return {i: reason for i, reason in reasons.items() if i not in busy}
 
 
-def _default_served(assignment: Assignment, treatments: Sequence[Treatment]) -> bool:
+def _default_served(decided: Sequence[tuple[Decision, Treatment]]) -> bool:
     return any(
-        decision.how is How.DEFAULT and not treatment.refused
-        for decision, treatment in zip(assignment.decisions, treatments, strict=True)
+        decision.how is How.DEFAULT and not treatment.refused for decision, treatment in decided
     )

@@ -7,7 +7,7 @@ from qconfig.errors import PlanError, QconfigError
 
 
 def differences(plan: Plan, model: ModelTargets) -> list[QconfigError]:
-    """Return a problem for each parameter that is not as the plan says."""
+    """Return a problem for each parameter, or module, that is not as the plan says."""
     found = {target.fqn: target for target in model.targets}
     leaders = {name: group[0] for group in model.tied for name in group[1:]}
     problems: list[QconfigError] = []
@@ -21,7 +21,26 @@ def differences(plan: Plan, model: ModelTargets) -> list[QconfigError]:
         PlanError("the plan has no such parameter", fqn=name, hint="make a new plan for this model")
         for name in found
     ]
+    classes = {module.fqn: module.module_classes[0] for module in model.modules}
+    owners = {name: group[0] for group in model.shared for name in group[1:]}
+    for module in plan.modules:
+        found_class = classes.get(module.fqn)
+        if found_class is None:
+            problems.append(
+                PlanError("the model has no such module without parameters", fqn=module.fqn)
+            )
+            continue
+        problems += _unequal(
+            "module",
+            module.fqn,
+            (found_class, module.module_class),
+            (_same_as(owners.get(module.fqn)), _same_as(module.tied_to)),
+        )
     return problems
+
+
+def _same_as(name: str | None) -> str:
+    return f"tied to {name or 'nothing'}"
 
 
 def _differences(
@@ -30,13 +49,17 @@ def _differences(
     packed = model.packed.get(entry.fqn) if entry.action is Action.QUANTIZE else None
     pairs = (
         (_form(target.dtype, target.shape), _form(entry.dtype, entry.shape)),
-        (f"tied to {leader or 'nothing'}", f"tied to {entry.tied_to or 'nothing'}"),
+        (_same_as(leader), _same_as(entry.tied_to)),
         (packed or "a plain tensor", "a plain tensor"),
     )
+    return _unequal("parameter", entry.fqn, *pairs)
+
+
+def _unequal(kind: str, fqn: str, *pairs: tuple[str, str]) -> list[QconfigError]:
     return [
         PlanError(
-            "the parameter differs from the plan",
-            fqn=entry.fqn,
+            f"the {kind} differs from the plan",
+            fqn=fqn,
             found=found,
             expected=expected,
             hint="make a new plan for this model",

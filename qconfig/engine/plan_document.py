@@ -58,6 +58,7 @@ class PlanEntry:
     """
 
     derived: ClassVar[tuple[str, ...]] = ("bits_per_weight",)
+    unsaid_if_empty: ClassVar[frozenset[str]] = frozenset()
 
     fqn: str
     shape: tuple[int, ...]
@@ -82,17 +83,46 @@ class PlanEntry:
 
 
 @frozen
+class ModuleEntry:
+    """What is done to one module without parameters, by a rule that names it or its class.
+
+    Args:
+        fqn: its name.
+        module_class: its class.
+        action: what is done.
+        reason: why, in words.
+        rule: number of the rule that won it, or None.
+        how: by what it was reached.
+        config: name of the config that reached it, or None.
+        tied_to: the name under which the same module is treated, for action `tied`.
+    """
+
+    derived: ClassVar[tuple[str, ...]] = ()
+    unsaid_if_empty: ClassVar[frozenset[str]] = frozenset()
+
+    fqn: str
+    module_class: str
+    action: Action
+    reason: str
+    rule: int | None
+    how: How
+    config: str | None
+    tied_to: str | None
+
+
+@frozen
 class RuleReport:
     """What a rule did.
 
     Args:
         match: what it matches, as written.
         use: name of its config, or None.
-        hits: how many parameters it won.
+        hits: how many parameters it won, and modules without any.
         quantized: how many of those are quantized.
     """
 
     derived: ClassVar[tuple[str, ...]] = ()
+    unsaid_if_empty: ClassVar[frozenset[str]] = frozenset()
 
     match: str
     use: str | None
@@ -109,14 +139,18 @@ class Plan:
         rules: one for each rule, in order.
         notes: what deserves a look and is no error.
         configs: the configs by name, as entries refer to them.
+        modules: one for each module without parameters that a rule names for a config that can
+            serve it; documents leave them out if there are none.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("totals",)
+    unsaid_if_empty: ClassVar[frozenset[str]] = frozenset({"modules"})
 
     entries: tuple[PlanEntry, ...] = field(repr=counted)
     rules: tuple[RuleReport, ...] = field(repr=counted)
     notes: tuple[str, ...]
     configs: dict[str, Config]
+    modules: tuple[ModuleEntry, ...] = field(default=(), repr=counted)
 
     def __str__(self) -> str:
         """Return how much is quantized, and how large it will be, in one line."""
@@ -125,11 +159,15 @@ class Plan:
             f"{totals['quantize']} of {totals['parameters']} tensors quantized, "
             f"{totals['bytes_before']:,} -> {totals['bytes_after']:,} bytes, "
             f"{totals['bits_per_weight']} bits/weight"
-        )
+        ) + (f", {totals['modules']} modules quantized" if self.modules else "")
 
     @property
     def totals(self) -> dict[str, Any]:
-        """Counts by action, bytes before and after, and bits per weight over everything."""
+        """Counts by action, bytes before and after, and bits per weight over all parameters.
+
+        If modules without parameters are among what is planned, the number of those that are
+        quantized.
+        """
         actions = Counter(entry.action for entry in self.entries)
         after = sum(entry.bytes_after for entry in self.entries)
         weights = sum(prod(e.shape) for e in self.entries if not e.tied_to)
@@ -139,7 +177,11 @@ class Plan:
             "bytes_before": sum(entry.bytes_before for entry in self.entries),
             "bytes_after": after,
             "bits_per_weight": round(after * 8 / weights, 4) if weights else None,
+            **({"modules": self._quantized_modules()} if self.modules else {}),
         }
+
+    def _quantized_modules(self) -> int:
+        return sum(entry.action is Action.QUANTIZE for entry in self.modules)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON has it, with what follows from it (totals, bits per weight)."""
@@ -172,9 +214,10 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, PlanEntry | RuleReport | Plan):
+    if isinstance(value, PlanEntry | ModuleEntry | RuleReport | Plan):
         names = [*attrs.fields_dict(type(value)), *value.derived]
-        return {name: _plain(getattr(value, name)) for name in names}
+        values = {name: _plain(getattr(value, name)) for name in names}
+        return {k: v for k, v in values.items() if v or k not in value.unsaid_if_empty}
     if isinstance(value, dict):
         return {key: unstructure(item) for key, item in value.items()}
     return value
@@ -199,6 +242,8 @@ def _hook(converter: Converter, cls: Any) -> Hook:
         values = {}
         for name, hook in hooks.items():
             if name not in data:
+                if name in cls.unsaid_if_empty:
+                    continue
                 problems.append(FieldError("missing field", pointer=f"/{name}"))
                 continue
             values[name] = collect(problems, f"/{name}", hook, data[name], types[name])
@@ -226,7 +271,8 @@ def _contradictions(value: Any, data: Mapping[str, Any]) -> list[QconfigError]:
 def _make_converter() -> Converter:
     converter = make_converter()
     converter.register_structure_hook_factory(
-        lambda kind: kind in (Plan, PlanEntry, RuleReport), lambda kind: _hook(converter, kind)
+        lambda kind: kind in (Plan, PlanEntry, ModuleEntry, RuleReport),
+        lambda kind: _hook(converter, kind),
     )
     return converter
 

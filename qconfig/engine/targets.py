@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from qconfig.builders.base import Target
+from qconfig.builders.base import ModuleTarget, Target
 from qconfig.codec.dtypes import DType
 from qconfig.errors import PlanError
 
@@ -19,21 +19,25 @@ _NORM_ENDS = ("norm", "norm1", "norm2", "norm3", "ln_f", "ln_1", "ln_2")
 
 @frozen
 class ModelTargets:
-    """The parameters of a model.
+    """The parameters of a model, and its modules that have none.
 
     Args:
-        targets: each under every name it has.
+        targets: each parameter under every name it has.
         tied: groups of names of one parameter.
         packed: class names of the parameters that are no plain tensors, quantized ones above all.
+        modules: each module without parameters and children under every name it has.
+        shared: groups of names of one such module.
     """
 
     targets: tuple[Target, ...]
     tied: tuple[tuple[str, ...], ...]
     packed: Mapping[str, str]
+    modules: tuple[ModuleTarget, ...] = ()
+    shared: tuple[tuple[str, ...], ...] = ()
 
 
 def model_targets(model: "nn.Module") -> ModelTargets:
-    """Return the parameters of a model.
+    """Return the parameters of a model, and its modules that have none.
 
     Two are tied when they are one object, or show the same elements of one storage in the same
     order.
@@ -48,9 +52,14 @@ def model_targets(model: "nn.Module") -> ModelTargets:
     targets: list[Target] = []
     names_of: dict[tuple[object, ...], list[str]] = {}
     packed: dict[str, str] = {}
+    modules: list[ModuleTarget] = []
+    names_of_module: dict[int, list[str]] = {}
     for prefix, module in model.named_modules(remove_duplicate=False):
         classes = tuple(c.__name__ for c in type(module).__mro__ if c is not object)
-        parameters = module.named_parameters(recurse=False, remove_duplicate=False)
+        parameters = list(module.named_parameters(recurse=False, remove_duplicate=False))
+        if not parameters and prefix and next(module.children(), None) is None:
+            modules.append(ModuleTarget(prefix, classes))
+            names_of_module.setdefault(id(module), []).append(prefix)
         for name, parameter in parameters:
             fqn = f"{prefix}.{name}" if prefix else name
             if is_lazy(parameter):
@@ -62,8 +71,12 @@ def model_targets(model: "nn.Module") -> ModelTargets:
             shape = tuple(parameter.shape)
             targets.append(Target(fqn, shape, DType.parse(parameter.dtype), classes))
             names_of.setdefault(identity(parameter), []).append(fqn)
-    tied = tuple(tuple(names) for names in names_of.values() if len(names) > 1)
-    return ModelTargets(tuple(targets), tied, packed)
+    tied, shared = _several(names_of.values()), _several(names_of_module.values())
+    return ModelTargets(tuple(targets), tied, packed, tuple(modules), shared)
+
+
+def _several(groups: Iterable[list[str]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(names) for names in groups if len(names) > 1)
 
 
 def named_targets(tensors: Iterable[tuple[str, tuple[int, ...], DType]]) -> list[Target]:

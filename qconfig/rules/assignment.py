@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from attrs import frozen
 
-from qconfig.builders.base import Target
+from qconfig.builders.base import ModuleTarget, Target
 
 
 class How(StrEnum):
@@ -45,9 +45,11 @@ class Assignment:
     Args:
         targets: what was asked about.
         decisions: one for each target, in the same order.
-        hits: how many targets each rule won.
+        hits: how many targets and modules each rule won.
         unmatched: numbers of the rules that match no target and are not optional.
         shadowed: numbers of the rules that match targets, each of which another rule won.
+        modules: the modules without parameters that were asked about.
+        module_decisions: one for each of those, in the same order.
     """
 
     targets: tuple[Target, ...]
@@ -55,3 +57,5 @@ class Assignment:
     hits: tuple[int, ...]
     unmatched: tuple[int, ...]
     shadowed: tuple[int, ...]
+    modules: tuple[ModuleTarget, ...] = ()
+    module_decisions: tuple[Decision, ...] = ()

@@ -5,12 +5,15 @@ several exact rules for one name, the first wins. Of several patterns the first 
 parameter or its module wins (precedence `declared`), or the first that matches the parameter,
 else the first that matches the module (`parameters_first`, as torchao documents it). A rule for
 other module classes than the target's does not apply; a rule that says null ends the search.
+
+A module without parameters is decided about by the rules that give its name or its class; a rule
+that says null needs neither.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
-from qconfig.builders.base import Target
+from qconfig.builders.base import ModuleTarget, Target
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.errors import QconfigError, RuleError, raise_problems
 from qconfig.rules.assignment import Assignment
@@ -53,8 +56,27 @@ class RuleSet:
             return self._fullmatch(number)(name) is not None
         return self.config.rules[number].match == name
 
-    def assign(self, targets: Iterable[Target]) -> Assignment:
-        """Decide about every target.
+    def named_modules(
+        self, modules: Iterable[ModuleTarget], configs: Container[str]
+    ) -> tuple[ModuleTarget, ...]:
+        """Return the modules without parameters that a rule, or the default, gives a config of.
+
+        Args:
+            modules: all there are.
+            configs: names of the configs that can serve such modules.
+        """
+        modules = tuple(modules)
+        one_pass = self._pass(count_segments(target.fqn for target in modules))
+        rules, default = self.config.rules, self.config.default
+        return tuple(
+            target
+            for target in modules
+            if any(_gives(rules[number].use, configs) for number, _ in one_pass.naming(target))
+            or (_gives(default, configs) and one_pass.default_names(target))
+        )
+
+    def assign(self, targets: Iterable[Target], modules: Iterable[ModuleTarget] = ()) -> Assignment:
+        """Decide about every target, and about modules without parameters.
 
         The work grows linearly with the names: an index of the segments that patterns require
         leaves only few patterns to try on each.
@@ -62,18 +84,19 @@ class RuleSet:
         Raises:
             RuleError: names that are too long to be matched safely.
         """
-        targets = tuple(targets)
-        raise_problems(_too_long(targets))
-        counts = count_segments(target.fqn for target in targets)
-        index = self._index(self._patterns, counts)
-        one_pass = MatchingPass(self.config, self._exact, self._limits, index)
+        targets, modules = tuple(targets), tuple(modules)
+        raise_problems([*_too_long(targets), *_too_long(modules)])
+        counts = count_segments([*(t.fqn for t in targets), *(m.fqn for m in modules)])
+        one_pass = self._pass(counts)
         decisions = tuple(one_pass.decide(targets))
+        module_decisions = tuple(one_pass.decide_modules(modules))
         hits = [0] * len(self.config.rules)
-        for decision in decisions:
+        for decision in (*decisions, *module_decisions):
             if decision.rule is not None:
                 hits[decision.rule] += 1
         idle = [i for i, count in enumerate(hits) if not count]
-        beaten = self._matching(idle, counts, targets) if idle else frozenset()
+        beaten = self._matching(idle, counts, targets) if idle else set()
+        beaten |= {number for target in modules for number, _ in one_pass.naming(target)}
         rules = self.config.rules
         return Assignment(
             targets=targets,
@@ -81,7 +104,13 @@ class RuleSet:
             hits=tuple(hits),
             unmatched=tuple(i for i in idle if i not in beaten and not rules[i].optional),
             shadowed=tuple(i for i in idle if i in beaten),
+            modules=modules,
+            module_decisions=module_decisions,
         )
+
+    def _pass(self, counts: Counter[str]) -> MatchingPass:
+        index = self._index(self._patterns, counts)
+        return MatchingPass(self.config, self._exact, self._limits, index)
 
     def _index(self, numbers: Iterable[int], counts: Counter[str]) -> SegmentIndex[Candidate]:
         patterns = {i: self._patterns[i] for i in numbers if i in self._patterns}
@@ -120,7 +149,11 @@ def rules_of(config: Config) -> FqnToConfig:
     return FqnToConfig(configs={"default": config}, default="default")
 
 
-def _too_long(targets: Iterable[Target]) -> list[QconfigError]:
+def _gives(use: str | None, configs: Container[str]) -> bool:
+    return use is not None and use in configs
+
+
+def _too_long(targets: Iterable[Target | ModuleTarget]) -> list[QconfigError]:
     return [
         RuleError(
             "name is too long to be matched",

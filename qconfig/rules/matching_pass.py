@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from qconfig.builders.base import Target
+from qconfig.builders.base import ModuleTarget, Target
 from qconfig.configs.fqn_to_config import FqnToConfig, Precedence
 from qconfig.rules.assignment import Decision, How
 from qconfig.rules.segment_index import Key, SegmentIndex
@@ -14,7 +14,7 @@ _NOTHING = Decision(None, How.NONE, None)
 _NO_PATTERN = 1 << 60
 
 
-def admits(limit: frozenset[str], target: Target) -> bool:
+def admits(limit: frozenset[str], target: Target | ModuleTarget) -> bool:
     """Return whether a rule for some module classes, or for any if there are none, applies."""
     return not limit or not limit.isdisjoint(target.module_classes)
 
@@ -64,6 +64,38 @@ class MatchingPass:
                     by_module = _first(candidates, module, target, _NO_PATTERN)
             yield by_name or self._by_pattern(target, parameter, key, by_module)
 
+    def decide_modules(self, targets: Iterable[ModuleTarget]) -> Iterable[Decision]:
+        """Yield the decision about each module without parameters."""
+        for target in targets:
+            won = next(iter(self.naming(target)), None)
+            if won is not None:
+                yield self._decision(*won)
+            else:
+                yield self._default if self.default_names(target) else _NOTHING
+
+    def naming(self, target: ModuleTarget) -> Iterable[tuple[int, How]]:
+        """Yield the rules that may decide about a module without parameters, the winner first.
+
+        Rules are written for weights, so a pattern that happens to match such a module too does
+        not mean it: its name has to be given, or its class. What a rule leaves alone, it leaves
+        alone however it is named.
+        """
+        fqn = target.fqn
+        for number in self._exact.get(fqn, ()):
+            if admits(self._limits[number], target):
+                yield number, How.EXACT_MODULE
+        for number, fullmatch, limit in self._index.candidates(self._index.key(fqn)):
+            means = bool(limit) or self._config.rules[number].use is None
+            if means and admits(limit, target) and fullmatch(fqn):
+                yield number, How.MODULE_PATTERN
+
+    def default_names(self, target: Target | ModuleTarget) -> bool:
+        """Return whether there is a default for the class of a target."""
+        config = self._config
+        return config.default is not None and any(
+            name in config.default_modules for name in target.module_classes
+        )
+
     def _by_pattern(self, target: Target, parameter: str, key: Key, by_module: int) -> Decision:
         candidates = self._index.candidates(self._index.extended(key, parameter))
         stop = by_module if self._declared else _NO_PATTERN
@@ -72,10 +104,7 @@ class MatchingPass:
             return self._decision(by_parameter, How.PARAMETER_PATTERN)
         if by_module != _NO_PATTERN:
             return self._decision(by_module, How.MODULE_PATTERN)
-        reached = self._config.default is not None and any(
-            name in self._config.default_modules for name in target.module_classes
-        )
-        return self._default if reached else _NOTHING
+        return self._default if self.default_names(target) else _NOTHING
 
     def _first_exact(self, name: str, target: Target) -> int | None:
         numbers = self._exact.get(name, ())
