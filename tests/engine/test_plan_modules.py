@@ -18,9 +18,9 @@ class Doubled(nn.Module):
         super().__init__()
         self.inner = inner
 
-    def forward(self, input):
+    def forward(self, x):
         """Return twice what the function returns."""
-        return 2 * self.inner(input)
+        return 2 * self.inner(x)
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ class Net(nn.Module):
         self.block = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Tanh())
         self.again = self.block[1]
 
-    def forward(self, input):
+    def forward(self, x):
         """Return what the block makes of the activation."""
-        return self.again(self.block(self.act(self.first(input))))
+        return self.again(self.block(self.act(self.first(x))))
 
 
 def document(*rules, **more):
