@@ -12,6 +12,7 @@
     ├── LayoutError                inner tensors that contradict their layout
     ├── BuildError                 a weight that a builder cannot quantize
     ├── UnsupportedOperationError  an operator that a quantized tensor does not have
+    ├── UncalibratedError          a quantizer that has not seen what its scale comes from
     ├── MigrationError             a step that cannot carry the data it met
     ├── RegistrationError          a class, step or builder registered wrongly
     ├── ContainerError             a checkpoint file or index that breaks its format
@@ -203,6 +204,10 @@ class QuantTensorError(QconfigError, RuntimeError):
 
 class MetadataOnlyError(QuantTensorError):
     """The value of a quant tensor was asked for that keeps metadata and shape alone."""
+
+
+class UncalibratedError(QconfigError, RuntimeError):
+    """A quantizer was used before it has seen what it takes its scale from."""
 
 
 class MigrationError(QconfigError):

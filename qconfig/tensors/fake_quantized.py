@@ -188,7 +188,7 @@ class FakeQuantizedLinear(PreparedForTraining, nn.Linear):
 
     def __init__(self, source: nn.Linear, quantizer: FakeQuantizer) -> None:
         nn.Module.__init__(self)
-        _adopt(self, source)
+        adopt(self, source)
         self.fake_quantizer = quantizer.train(source.training)
 
     @_eager
@@ -217,7 +217,7 @@ class FakeQuantizedEmbedding(PreparedForTraining, nn.Embedding):
 
     def __init__(self, source: nn.Embedding, quantizer: FakeQuantizer) -> None:
         nn.Module.__init__(self)
-        _adopt(self, source)
+        adopt(self, source)
         self.fake_quantizer = quantizer.train(source.training)
 
     @_eager
@@ -246,8 +246,13 @@ FAKE_QUANTIZED = {"Linear": FakeQuantizedLinear, "Embedding": FakeQuantizedEmbed
 _CHILDREN = frozenset({"_parameters", "_buffers", "_modules"})
 
 
-def _adopt(module: nn.Module, source: nn.Module) -> None:
-    """Take over what a module has: sizes, mode, hooks, parameters, and what was put on it."""
+def adopt(module: nn.Module, source: nn.Module) -> None:
+    """Take over what a module has: sizes, mode, hooks, parameters, and what was put on it.
+
+    Args:
+        module: where `nn.Module.__init__` has run, and nothing else.
+        source: it is left as it is; children, parameters and buffers are shared.
+    """
     vars(module).update(
         {name: dict(value) if name in _CHILDREN else value for name, value in vars(source).items()}
     )
@@ -258,6 +263,6 @@ def plain_module(module: "FakeQuantizedLinear | FakeQuantizedEmbedding") -> nn.M
     kind = nn.Embedding if isinstance(module, FakeQuantizedEmbedding) else nn.Linear
     result: nn.Module = kind.__new__(kind)
     nn.Module.__init__(result)
-    _adopt(result, module)
+    adopt(result, module)
     del result.fake_quantizer
     return result
