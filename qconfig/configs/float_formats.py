@@ -1,10 +1,9 @@
 """Small floating-point formats: their fields, their largest value, and those with a name."""
 
 from collections.abc import Mapping
+from math import frexp
 from types import MappingProxyType
-from typing import Any
-
-from attrs import frozen
+from typing import Any, NamedTuple
 
 from qconfig.configs.quant_choices import FloatFormat
 from qconfig.errors import FieldError
@@ -13,8 +12,7 @@ Codes = tuple[str, ...]
 _LARGEST_FLOAT32 = (2 - 2.0**-23) * 2.0**127
 
 
-@frozen
-class Minifloat:
+class Minifloat(NamedTuple):
     """A format of sign, exponent and mantissa.
 
     Args:
@@ -36,6 +34,11 @@ class Minifloat:
         """Whether the code of -0 means NaN: no other NaN, and a bias greater by 1."""
         is_finite = self.inf_values is None and self.nan_values is None
         return is_finite and self.exponent_bias == 2 ** (self.exponent_bit_width - 1)
+
+    @property
+    def largest_exponent(self) -> int:
+        """The exponent of the largest finite value."""
+        return frexp(self.largest)[1] - 1
 
     @property
     def largest(self) -> float:

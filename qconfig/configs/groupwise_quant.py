@@ -31,13 +31,12 @@ from qconfig.configs.quant_relations import (
 )
 from qconfig.versioning import Config, register_config
 
-_INT_KINDS = (
+_KINDS = (
     ScaleKind.CONST,
     ScaleKind.STATS,
     ScaleKind.PARAMETER,
     ScaleKind.PARAMETER_FROM_STATS,
 )
-_FLOAT_KINDS = (*_INT_KINDS, ScaleKind.UNSCALED)
 _POWERS, _FLOOR = ScaleRestriction.POWER_OF_TWO, RoundingMode.FLOOR
 
 
@@ -75,7 +74,7 @@ class GroupwiseIntQuantConfig(FakeQuantizedConfig):
     def __attrs_post_init__(self) -> None:
         """Check what stands together. Raises FieldError."""
         check_bits(self)
-        check_scale(self, _INT_KINDS)
+        check_scale(self, _KINDS)
         check_group_statistic(self.scale_statistic)
         check_zero_point(self)
         check_group_zero_point(self.zero_point_statistic)
@@ -115,7 +114,7 @@ class GroupwiseFloatQuantConfig(FakeQuantizedConfig):
     def __attrs_post_init__(self) -> None:
         """Check what stands together. Raises FieldError."""
         check_format(self)
-        check_scale(self, _FLOAT_KINDS)
+        check_scale(self, _KINDS)
         check_group_statistic(self.scale_statistic)
         check_nested(self)
 

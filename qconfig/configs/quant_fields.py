@@ -62,7 +62,7 @@ _FIELDS: Mapping[str, _Field] = MappingProxyType(
             "Fewest bits where they are learned.", default=2, minimum=1, maximum=32
         ),
         "exponent_bit_width": _plain("Bits of the exponent.", default=4, minimum=1, maximum=8),
-        "mantissa_bit_width": _plain("Bits of the mantissa.", default=3, minimum=0, maximum=23),
+        "mantissa_bit_width": _plain("Bits of the mantissa.", default=3, minimum=0, maximum=10),
         "exponent_bias": _plain(
             "What is subtracted from a stored exponent; null for 2^(exponent_bit_width - 1) - 1.",
             default=None,

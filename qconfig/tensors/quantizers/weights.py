@@ -1,0 +1,218 @@
+"""Quantize a weight as a config says: what its threshold is, its scale, its zero point, its values.
+
+A weight is quantized anew whenever it is used. Thresholds, zero points and bit widths that are
+learned are passed in; `first_threshold` and `first_zero_point` give what they begin with.
+"""
+
+import torch
+
+from qconfig.configs.float_formats import minifloat_of
+from qconfig.configs.float_quant import FloatQuantConfig
+from qconfig.configs.granularity import PerTensor
+from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
+from qconfig.configs.int_quant import IntQuantConfig
+from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.tensors.quantizers.groups import group_shapes, to_groups
+from qconfig.tensors.quantizers.integers import quantize_int
+from qconfig.tensors.quantizers.minifloats import quantize_float
+from qconfig.tensors.quantizers.scales import (
+    at_least,
+    float_levels,
+    int_levels,
+    restricted,
+    scale_of,
+    stored_threshold,
+)
+from qconfig.tensors.quantizers.statistics import lowest, scale_statistic, statistics_view
+from qconfig.tensors.quantizers.zero_points import magnitude, shifted_zero_point
+
+IntConfig = IntQuantConfig | GroupwiseIntQuantConfig
+FloatConfig = FloatQuantConfig | GroupwiseFloatQuantConfig
+GroupwiseConfig = GroupwiseIntQuantConfig | GroupwiseFloatQuantConfig
+AnyConfig = IntConfig | FloatConfig
+
+_LEARNED = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
+
+
+def quantize_weight(
+    weight: torch.Tensor,
+    config: AnyConfig,
+    *,
+    threshold: torch.Tensor | None = None,
+    zero_point: torch.Tensor | None = None,
+    bit_width: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the values of a quantized weight, their scales and zero points.
+
+    Args:
+        weight: floating point, any shape with elements.
+        config: how.
+        threshold: what was learned, as `first_threshold` stores it; None for what that gives.
+        zero_point: what was learned, as `first_zero_point` stores it; None for what that gives.
+        bit_width: what was learned, 0-d; None for the config's.
+
+    Returns:
+        Values, of the shape of the weight, or in groups; scales, 0-d, or of as many dimensions as
+        the values, with 1 wherever a scale is shared; zero points likewise, 0-d zeros if there are
+        none.
+    """
+    stored = first_threshold(weight, config) if threshold is None else threshold
+    values = weight
+    if isinstance(config, GroupwiseConfig):
+        values = to_groups(weight, config.group_size, config.group_dim)
+    if isinstance(config, FloatConfig):
+        return _float_weight(values, weight, config, stored)
+    bits = bit_width_of(config, weight) if bit_width is None else bit_width
+    levels = int_levels(
+        bits,
+        signed=config.signed,
+        narrow_range=config.narrow_range,
+        restriction=config.scale_restriction,
+        dtype=weight.dtype,
+    )
+    scale = _scale(stored, levels, config)
+    passes = _passes_straight_through(config)
+    zero = _zero_point(weight, config, scale, bits, zero_point)
+    found = quantize_int(
+        values,
+        scale,
+        zero,
+        bits,
+        signed=config.signed,
+        narrow_range=config.narrow_range,
+        rounding=config.rounding,
+        straight_through=passes,
+    )
+    return found, scale, zero
+
+
+def bit_width_of(config: IntConfig, like: torch.Tensor) -> torch.Tensor:
+    """Return the bits of a code as a tensor, 0-d, of the type and device of `like`."""
+    return like.new_full((), float(config.bit_width))
+
+
+def first_threshold(weight: torch.Tensor, config: AnyConfig) -> torch.Tensor | None:
+    """Return the threshold of a weight, as models store it; learned ones begin with it.
+
+    Args:
+        weight: floating point, any shape with elements.
+        config: how; its scale kind is not EXTERNAL.
+
+    Returns:
+        Of the shape of scales, and log2 where the config says so; None where nothing is scaled.
+    """
+    if config.scale_kind is ScaleKind.UNSCALED:
+        return None
+    shape = scale_shape(tuple(weight.shape), config)
+    if config.threshold is not None:
+        given = torch.full((), config.threshold, dtype=torch.float32, device=weight.device)
+        given = stored_threshold(given.to(weight.dtype), config.scale_restriction)
+        return given.expand(shape).clone() if config.scale_kind in _LEARNED else given
+    found = _statistic(weight, config).reshape(shape)
+    return stored_threshold(at_least(found, config.min_threshold), config.scale_restriction)
+
+
+def first_zero_point(weight: torch.Tensor, config: IntConfig) -> torch.Tensor | None:
+    """Return what a zero point comes from, as models store it; learned ones begin with it.
+
+    Args:
+        weight: floating point, any shape with elements.
+        config: how.
+
+    Returns:
+        Of the shape of scales: how far below 0 values reach, with either sign; None where there is
+        no zero point.
+    """
+    if config.zero_point_kind is ZeroPointKind.NONE:
+        return None
+    shape = scale_shape(tuple(weight.shape), config)
+    if config.zero_point is not None:
+        return weight.new_full(shape, config.zero_point)
+    if isinstance(config, GroupwiseConfig):
+        values, dim = _grouped(weight, config)
+        least = lowest(values, config.zero_point_statistic, dim, keepdim=True)
+    else:
+        values, over = statistics_view(weight, _axis(weight, config))
+        least = lowest(values, config.zero_point_statistic, over, config.low_percentile)
+    return least.reshape(shape)
+
+
+def scale_shape(shape: tuple[int, ...], config: AnyConfig) -> tuple[int, ...]:
+    """Return the shape of the scales that a weight has if they are statistics of it, or learned."""
+    if isinstance(config, GroupwiseConfig):
+        return group_shapes(shape, config.group_size, config.group_dim)[1]
+    if isinstance(config.granularity, PerTensor):
+        return ()
+    axis = config.granularity.axis % len(shape)
+    return tuple(size if dim == axis else 1 for dim, size in enumerate(shape))
+
+
+def _scale(stored: torch.Tensor | None, levels: torch.Tensor, config: AnyConfig) -> torch.Tensor:
+    if stored is None:
+        return levels.new_ones(1)
+    rule = (config.scale_restriction, config.power_of_two_rounding)
+    return scale_of(at_least(restricted(stored, *rule), config.min_threshold), levels, *rule)
+
+
+def _statistic(weight: torch.Tensor, config: AnyConfig) -> torch.Tensor:
+    if isinstance(config, GroupwiseConfig):
+        values, dim = _grouped(weight, config)
+        return scale_statistic(values, config.scale_statistic, dim, keepdim=True)
+    values, over = statistics_view(weight, _axis(weight, config))
+    percentiles = (config.low_percentile, config.high_percentile)
+    return scale_statistic(values, config.scale_statistic, over, percentiles)
+
+
+def _grouped(weight: torch.Tensor, config: GroupwiseConfig) -> tuple[torch.Tensor, int]:
+    dim = config.group_dim % weight.dim() + 1
+    return to_groups(weight, config.group_size, config.group_dim), dim
+
+
+def _axis(weight: torch.Tensor, config: IntQuantConfig | FloatQuantConfig) -> int | None:
+    if isinstance(config.granularity, PerTensor):
+        return None
+    return config.granularity.axis % weight.dim()
+
+
+def _float_weight(
+    values: torch.Tensor, weight: torch.Tensor, config: FloatConfig, stored: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    kind = minifloat_of(config)
+    scale = _scale(stored, float_levels(kind, weight.dtype, weight.device), config)
+    found = quantize_float(
+        values,
+        scale,
+        kind,
+        signed=config.signed,
+        saturating=config.saturating,
+        rounding=config.rounding,
+    )
+    return found, scale, weight.new_zeros(())
+
+
+def _zero_point(
+    weight: torch.Tensor,
+    config: IntConfig,
+    scale: torch.Tensor,
+    bit_width: torch.Tensor,
+    learned: torch.Tensor | None,
+) -> torch.Tensor:
+    stored = first_zero_point(weight, config) if learned is None else learned
+    if stored is None:
+        return weight.new_zeros(())
+    is_learned = config.zero_point_kind is not ZeroPointKind.STATS
+    return shifted_zero_point(
+        magnitude(stored) if is_learned else -stored,
+        scale,
+        bit_width,
+        signed=config.signed,
+        narrow_range=config.narrow_range,
+        rounding=config.rounding,
+        quantized=config.quantize_zero_point,
+        straight_through=_passes_straight_through(config),
+    )
+
+
+def _passes_straight_through(config: IntConfig) -> bool:
+    """Whether gradients of weights out of range pass: nothing that is learned depends on them."""
+    return config.scale_kind not in _LEARNED and not config.learned_bit_width
