@@ -1,0 +1,477 @@
+"""The base of fake-quantized tensors: values that keep the metadata of their quantization.
+
+The value is an ordinary, differentiable tensor of floats; scale, zero point and format say on
+which grid it lies. Rules (`rules`) say what an operation makes of the metadata; an operation
+without a rule computes with the values and gives a plain tensor.
+"""
+# ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, cast
+
+import torch
+
+from qconfig.errors import LayoutError, MetadataOnlyError, QuantTensorError, nearest
+from qconfig.tensors.classes import add_tensor_class
+from qconfig.tensors.fields import short_tensor
+from qconfig.tensors.quant_tensor.autograd import tied, untied
+from qconfig.tensors.quant_tensor.dispatch import run_aten, run_torch
+from qconfig.tensors.quant_tensor.fields import (
+    Context,
+    InnerAttributes,
+    QuantFields,
+    as_flag,
+    as_number,
+    as_tensor,
+    is_real,
+)
+from qconfig.tensors.quant_tensor.pickles import allow_in_weights_only, reduce_quant, stable_hash
+from qconfig.tensors.quant_tensor.rules import RuleTable
+from qconfig.versioning import Layout, registry
+
+
+class QuantTensor(torch.Tensor):
+    """A tensor of values on a grid, described by a layout class.
+
+    A subclass says `layout_class = ...` and its `rules`; its constructor takes the fields of the
+    layout. Every field is a property under its own name. Shape, dtype and device are those of
+    `value`.
+
+    - A tensor is in one of two states: it has its value, or it is metadata alone
+      (`metadata_only`, `with_value`): then shape, dtype and metadata are there, and whatever needs
+      the value raises MetadataOnlyError.
+    - `detach`, `clone`, `to`, `cpu`, `cuda` keep class and metadata. `to(dtype)` converts value,
+      scale and zero point; flags are Python values, bit widths keep their type.
+    - Gradients reach value, scale and zero point.
+    - Nothing changes a quant tensor in place but `copy_` from one that agrees in all but elements;
+      `a += b` is `a = a + b`.
+    """
+
+    layout_class: ClassVar[type]
+    kind: ClassVar[str]
+    rules: ClassVar[RuleTable] = RuleTable()
+    fields: ClassVar[QuantFields]
+    inner_names: ClassVar[tuple[str, ...]]
+    logical_shape: torch.Size
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "layout_class" not in cls.__dict__:
+            return
+        cls.fields = QuantFields.of(cls.layout_class)
+        cls.inner_names = cls.fields.tensors
+        add_tensor_class(cls.layout_class, cls)
+        allow_in_weights_only(cls)
+
+    # construction
+
+    @classmethod
+    def made(
+        cls, size: tuple[int, ...] | None = None, *, symmetric: bool | None = None, **fields: Any
+    ) -> Self:
+        """Return a tensor of the layout's fields; they were checked, or come out of a rule.
+
+        Args:
+            size: logical shape, by default that of `value`.
+            symmetric: whether the zero point is 0, if that is known.
+            fields: each field of the layout; `value` may be None for metadata alone, with a
+                `dtype` beside it.
+        """
+        value, scale, zero_point = fields["value"], fields["scale"], fields["zero_point"]
+        device = (scale if value is None else value).device
+        scale = as_tensor(scale, device)
+        inner = {
+            "value": value,
+            "scale": scale,
+            "zero_point": as_tensor(zero_point, device, like=scale),
+        }
+        known = []
+        for name in cls.fields.numbers:
+            number = as_number(fields[name], device)
+            is_known = isinstance(number, int)
+            known.append(number if is_known else None)
+            if not is_known:
+                inner[name] = number
+            elif not is_real(scale):  # made now: a tracer is there now only
+                inner[name] = as_tensor(number, device, like=scale)
+        context = Context(
+            fields["dtype"] if value is None else value.dtype,
+            symmetric if isinstance(zero_point, torch.Tensor) else zero_point == 0,
+            (),
+            tuple(known),
+            tuple([fields[name] for name in cls.fields.attributes]),
+        )
+        shape = torch.Size(value.shape if size is None else size)
+        if torch.is_grad_enabled():
+            graph = {n: t for n, t in inner.items() if t is not None and t.requires_grad}
+            if graph:
+                context = context._replace(differentiable=tuple(graph))
+                rest = {n: t for n, t in inner.items() if n not in graph}
+                return cast("Self", tied(lambda own: cls.unflat(rest | own, context, shape), graph))
+        return cls.unflat(inner, context, shape)
+
+    @classmethod
+    def unflat(cls, inner: Mapping[str, Any], context: Context, size: Any) -> Self:
+        """Rebuild a tensor from what `flat` gives, unchecked and without a graph."""
+        value = inner.get("value")
+        device = (inner["scale"] if value is None else value).device
+        make: Any = torch.Tensor._make_wrapper_subclass
+        strides = value.stride() if value is not None and value.shape == size else None
+        self = make(cls, size, strides=strides, dtype=context.dtype, device=device)
+        state = self.__dict__
+        state["_value"] = value
+        state["_scale"] = inner["scale"]
+        state["_zero_point"] = inner["zero_point"]
+        for name in cls.fields.numbers:
+            state["_" + name] = inner.get(name)
+        for name, found in zip(cls.fields.attributes, context.attributes, strict=True):
+            state["_" + name] = found
+        state["_context"] = context
+        # torch's own `shape` of a subclass takes a detour of microseconds.
+        state["logical_shape"] = size
+        return cast("Self", self)
+
+    @classmethod
+    def from_layout(cls, layout: Layout, *, check: bool = False) -> Self:
+        """Return the tensor of a layout; a retired version is upgraded first.
+
+        Args:
+            layout: a checked layout; tensors that still lie in a file are loaded.
+            check: whether to look at every element too, see `check_layout_values`.
+
+        Raises:
+            LayoutError: another layout than this class holds, or wrong values.
+        """
+        from qconfig.codec.layout_values import wrapped
+        from qconfig.tensors.fields import materialized
+
+        current: Any = layout
+        if type(layout) is not cls.layout_class:
+            current = registry.convert(wrapped(layout))
+        if type(current) is not cls.layout_class:
+            raise LayoutError(
+                f"{cls.__name__} cannot hold this layout",
+                found=type(layout).__name__,
+                expected=cls.layout_class.__name__,
+            )
+        tensors = materialized(current, cls.fields.tensors)
+        if check:
+            cls.check_layout_values(current)
+        attributes = {name: getattr(current, name) for name in cls.fields.attributes}
+        return cls.made(current.shape, **tensors, **attributes)
+
+    @classmethod
+    def check_layout_values(cls, layout: Any) -> None:
+        """Check the elements of a layout: scales are positive and finite."""
+        from qconfig.tensors.quant_tensor.value_checks import check_quant_values
+
+        check_quant_values(layout)
+
+    @classmethod
+    def simplify(cls, layout: Any) -> Any:
+        """Return the layout: none computes faster."""
+        return layout
+
+    # what it is made of
+
+    @property
+    def is_metadata_only(self) -> bool:
+        """Whether the value is left out."""
+        return self.__dict__["_value"] is None
+
+    def metadata_only(self) -> Self:
+        """Return the tensor without its value: shape, dtype, device and metadata stay."""
+        names, context = self.flat()
+        inner = {name: self.inner(name) for name in names if name != "value"}
+        return self.unflat(inner, context._replace(differentiable=()), self.logical_shape)
+
+    def with_value(self, value: torch.Tensor) -> Self:
+        """Return this metadata with a value of the same shape.
+
+        Raises:
+            QuantTensorError: another shape.
+        """
+        if tuple(value.shape) != tuple(self.logical_shape):
+            raise QuantTensorError(
+                "the value has another shape than the metadata is for",
+                found=tuple(value.shape),
+                expected=str(tuple(self.logical_shape)),
+            )
+        return self.set(value=value)
+
+    def inner(self, name: str) -> torch.Tensor:
+        """Return an inner tensor as it is stored, without a graph.
+
+        Raises:
+            MetadataOnlyError: the value, where it is left out.
+        """
+        found = self.__dict__["_" + name]
+        if found is not None:
+            return cast("torch.Tensor", found)
+        if name in self.fields.numbers:
+            known = self.known(name)
+            scale = self.__dict__["_scale"]
+            found = self.__dict__["_" + name] = as_tensor(known, scale.device, like=scale)
+            return found
+        raise MetadataOnlyError(
+            f"{type(self).__name__} keeps metadata alone: it has no value",
+            found=f"shape {tuple(self.logical_shape)}",
+            hint="give it one with with_value()",
+        )
+
+    def known(self, name: str) -> int | None:
+        """Return a bit width or exponent bias that is a known int, or None."""
+        context: Context = self.__dict__["_context"]
+        return context.numbers[self.fields.numbers.index(name)]
+
+    def stored(self, name: str) -> torch.Tensor:
+        """Return an inner tensor as it is stored, differentiable.
+
+        Raises:
+            MetadataOnlyError: the value, where it is left out.
+        """
+        state = self.__dict__
+        if name in state["_context"].differentiable and torch.is_grad_enabled():
+            with torch._C.DisableTorchFunctionSubclass():
+                graph = self.requires_grad
+            if graph:
+                return untied(self, name)
+        return cast("torch.Tensor", self.inner(name))
+
+    def number(self, name: str) -> Any:
+        """Return a bit width or exponent bias: an int where it is known, else a tensor."""
+        known = self.known(name)
+        return self.stored(name) if known is None else known
+
+    @property
+    def is_symmetric(self) -> bool | None:
+        """Whether the zero point is 0; None while tracing, where elements are not known."""
+        context = self.__dict__["_context"]
+        if context.symmetric is None:
+            zero_point = self.__dict__["_zero_point"]
+            if is_real(zero_point):
+                context = context._replace(symmetric=not zero_point.any().item())
+                self.__dict__["_context"] = context
+        return cast("bool | None", context.symmetric)
+
+    @property
+    def value(self) -> torch.Tensor:
+        """The values, dequantized.
+
+        Raises:
+            MetadataOnlyError: they are left out.
+        """
+        return self.stored("value")
+
+    @property
+    def scale(self) -> torch.Tensor:
+        """The step of the grid; broadcasts to `value`."""
+        return self.stored("scale")
+
+    @property
+    def zero_point(self) -> torch.Tensor:
+        """What stands for the value zero, in units of `scale`; broadcasts to `value`."""
+        return self.stored("zero_point")
+
+    @property
+    def signed(self) -> bool:
+        """Whether there are negative codes."""
+        return cast("bool", self.__dict__["_signed"])
+
+    @property
+    def training(self) -> bool:
+        """Whether it was made in training, where scales of operands may differ."""
+        return cast("bool", self.__dict__["_training"])
+
+    # the way back
+
+    def set(self, **changes: Any) -> Self:
+        """Return the tensor with some fields replaced; nothing is computed anew.
+
+        Args:
+            changes: fields by their names, or as Brevitas' NamedTuple called them.
+
+        Raises:
+            ValueError: a field that there is not.
+            LayoutError: the fields do not fit together.
+        """
+        known = self.fields.all
+        renamed = {name.removesuffix("_t").removesuffix("_"): v for name, v in changes.items()}
+        for name in renamed:
+            if name not in known:
+                raise LayoutError(
+                    f"{type(self).__name__} has no such field",
+                    found=name,
+                    expected="one of " + ", ".join(known),
+                    hint=nearest(name, known),
+                )
+        fields: dict[str, Any] = {}
+        for name in known:
+            if name in renamed:
+                given = renamed[name]
+                fields[name] = as_flag(given) if name in self.fields.flags else given
+            elif name in self.fields.numbers:
+                fields[name] = self.number(name)
+            elif name in self.fields.attributes or self.__dict__["_" + name] is None:
+                fields[name] = self.__dict__["_" + name]
+            else:
+                fields[name] = self.stored(name)
+        if fields["value"] is None:
+            return self.made(self.logical_shape, **fields, dtype=self.__dict__["_context"].dtype)
+        return self.checked(**fields)
+
+    @classmethod
+    def checked(cls, **fields: Any) -> Self:
+        """Return a tensor of the layout's fields after checking that they fit together.
+
+        Raises:
+            LayoutError: naming the field.
+        """
+        value = fields["value"]
+        tensors = {
+            name: as_tensor(fields[name], value.device).detach()
+            for name in cls.fields.tensors
+            if name != "value"
+        }
+        plain = {name: fields[name] for name in cls.fields.attributes}
+        layout = cls.layout_class(value=value.detach(), **tensors, **plain)
+        return cls.made(layout.shape, **fields)
+
+    def to_layout(self) -> Any:
+        """Return the layout record of this tensor, checked; it shares the inner tensors.
+
+        Raises:
+            MetadataOnlyError: there is no value.
+        """
+        return self.layout_class(**self.inner_tensors, **self.inner_attributes)
+
+    @property
+    def inner_tensors(self) -> dict[str, torch.Tensor]:
+        """The tensor fields by name, as they are stored, without a graph.
+
+        Raises:
+            MetadataOnlyError: there is no value.
+        """
+        return {name: self.inner(name) for name in self.fields.tensors}
+
+    @property
+    def inner_attributes(self) -> dict[str, Any]:
+        """The plain fields by name."""
+        return {name: self.__dict__["_" + name] for name in self.fields.attributes}
+
+    @property
+    def packed_nbytes(self) -> int:
+        """Bytes of all inner tensors."""
+        return sum(tensor.nbytes for tensor in self.inner_tensors.values())
+
+    def map_tensors(
+        self,
+        function: Callable[[torch.Tensor], torch.Tensor],
+        *,
+        dtype: torch.dtype | None = None,
+    ) -> Self:
+        """Return the tensor with a function applied to each inner tensor, without a graph.
+
+        Args:
+            function: keeps shapes.
+            dtype: converts value, scale and zero point to this type first.
+        """
+        names, context = self.flat()
+        inner = {name: function(self.inner(name)) for name in names}
+        if dtype is not None:
+            inner |= {n: t.to(dtype) for n, t in inner.items() if n in self.fields.values}
+            context = context._replace(dtype=dtype)
+        return self.unflat(inner, context, self.logical_shape)
+
+    # protocols of torch
+
+    def flat(self) -> tuple[list[str], Context]:
+        """Return the names of the inner tensors that are there, and plain, hashable data."""
+        for name in self.fields.numbers:
+            self.inner(name)  # made, if it was known as an int only
+        names = self.inner_names if self.__dict__["_value"] is not None else self.inner_names[1:]
+        return list(names), self.__dict__["_context"]._replace(symmetric=self.is_symmetric)
+
+    def __tensor_flatten__(self) -> tuple[list[str], Context]:
+        """Return the attributes that are inner tensors, and plain, hashable data."""
+        names, context = self.flat()
+        return InnerAttributes.of(self.fields, names), context
+
+    @classmethod
+    def __tensor_unflatten__(
+        cls, inner: dict[str, Any], context: Context, size: Any, stride: Any
+    ) -> Self:
+        """Rebuild a tensor from what `__tensor_flatten__` named, unchecked."""
+        tensors = {name.removeprefix("_"): tensor for name, tensor in inner.items()}
+        return cls.unflat(tensors, context, torch.Size(size))
+
+    def _stable_hash_for_caching(self) -> str:
+        return stable_hash(self)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run a function of torch: by its rule, on the tensor itself, or on the values."""
+        return run_torch(cls.rules, func, args, kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an aten operator below autograd: copies keep the class, others take the values."""
+        return run_aten(func, args, kwargs or {})
+
+    def requires_grad_(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002
+        """Have gradients of the value recorded from here on, or not."""
+        context = self.__dict__["_context"]
+        if not context.differentiable and mode:
+            self.__dict__["_context"] = context._replace(differentiable=("value",))
+        with torch._C.DisableTorchFunctionSubclass():
+            super().requires_grad_(mode)
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        known = memo.get(id(self))
+        if known is None:
+            with torch._C.DisableTorchFunctionSubclass():
+                leaf, graph = self.is_leaf, self.requires_grad
+            if not leaf:
+                raise RuntimeError(
+                    "only tensors that the user made can be copied deeply: this one has a graph"
+                )
+            known = self.map_tensors(torch.clone)
+            if graph:
+                known.requires_grad_()
+            if self.__dict__.get("_is_param"):
+                known.__dict__["_is_param"] = True
+            memo[id(self)] = known
+        return cast("Self", known)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return reduce_quant(self)
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        """Return class, shape and fields in one line, without elements."""
+        state = self.__dict__
+        shown: dict[str, Any] = {"value": "absent" if self.is_metadata_only else None}
+        for name in self.fields.tensors:
+            inner = self.known(name) if name in self.fields.numbers else None
+            inner = state["_" + name] if inner is None else inner
+            if inner is not None:
+                shown[name] = short_tensor(inner) if isinstance(inner, torch.Tensor) else inner
+        shown["shape"] = list(self.logical_shape)
+        shown |= self.inner_attributes
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in shown.items())})"
+
+    def __iadd__(self, other: Any) -> Any:  # type: ignore[override,misc]
+        return self + other
+
+    def __isub__(self, other: Any) -> Any:  # type: ignore[override,misc]
+        return self - other
+
+    def __imul__(self, other: Any) -> Any:  # type: ignore[override,misc]
+        return self * other
+
+    def __itruediv__(self, other: Any) -> Any:  # type: ignore[override,misc]
+        return self / other

@@ -1,0 +1,231 @@
+"""How functions of torch run on quant tensors: by a rule, on the tensor itself, or on values."""
+# ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from qconfig.codec.dtypes import DType
+from qconfig.errors import LayoutError, UnsupportedOperationError
+from qconfig.tensors.dispatch import aliased
+from qconfig.tensors.quant_tensor.autograd import added
+from qconfig.tensors.quant_tensor.fields import is_real
+
+if TYPE_CHECKING:
+    from qconfig.tensors.quant_tensor.rules import RuleTable
+
+T = torch.Tensor
+aten = torch.ops.aten
+
+_ITSELF: frozenset[Any] = frozenset(
+    {
+        T.__deepcopy__,
+        T.__dir__,
+        T.__reduce_ex__,
+        T.__repr__,
+        T._is_view,
+        T.clone,
+        T.contiguous,
+        T.cpu,
+        T.cuda,
+        T.detach,
+        T.dim,
+        T.element_size,
+        T.get_device,
+        T.is_complex,
+        T.is_conj,
+        T.is_contiguous,
+        T.is_floating_point,
+        T.is_inference,
+        T.is_neg,
+        T.is_pinned,
+        T.ndimension,
+        T.nelement,
+        T.numel,
+        T.pin_memory,
+        T.register_hook,
+        T.register_post_accumulate_grad_hook,
+        T.requires_grad_,
+        T.retain_grad,
+        T.size,
+        T.storage_offset,
+        T.stride,
+        T.to,
+        T.untyped_storage,
+        T.__hash__,
+        T.__len__,
+        torch.clone,
+        torch.detach,
+        torch.is_complex,
+        torch.is_floating_point,
+        torch.numel,
+    }
+)
+"""Functions that ask for or copy the tensor itself."""
+_CONVERSIONS = (T.half, T.float, T.double, T.bfloat16)
+_COMPUTED: frozenset[Any] = frozenset(
+    getattr(T, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag")
+)
+"""Attributes that are operations."""
+_AUTOGRAD: frozenset[Any] = frozenset({torch.autograd.grad, torch.autograd.backward, T.backward})
+
+
+def is_quant(value: Any) -> bool:
+    """Return whether a value is a quant tensor."""
+    return hasattr(type(value), "inner_names")
+
+
+def run_torch(table: "RuleTable", func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run a function of torch.
+
+    Raises:
+        UnsupportedOperationError: it changes a quant tensor in place.
+        MetadataOnlyError: it needs a value that is left out.
+    """
+    rule = table.by_function.get(func)
+    if rule is not None:
+        return rule(func, *args, **kwargs)
+    name = getattr(func, "__name__", "")
+    if func in _ITSELF or (name in {"__get__", "__set__"} and func not in _COMPUTED):
+        return _special(func, args, kwargs)
+    if func in _AUTOGRAD:
+        return _gradients(func, args, kwargs)
+    if func is torch._has_compatible_shallow_copy_type:
+        # Makes `module.to` swap parameters: setting `.data` would leave the inner tensors behind.
+        return False
+    if func in _CONVERSIONS:
+        return args[0].to(getattr(torch, {"half": "float16", "double": "float64"}.get(name, name)))
+    return run_on_values(func, args, kwargs)
+
+
+def _special(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    if func is T.data.__set__:  # type: ignore[attr-defined]
+        raise _in_place(args, "data =", "copy_ from a quant tensor, or make a new one")
+    with torch._C.DisableTorchFunctionSubclass():
+        result = func(*args, **kwargs)
+    if func is T.grad.__get__ and is_quant(result):  # type: ignore[attr-defined]
+        return result.inner("value")
+    return result
+
+
+def _gradients(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    with torch._C.DisableTorchFunctionSubclass():
+        result = func(*args, **kwargs)
+    if result is None:
+        return None
+    # A tracer wants the gradient of a subclass as it is; for others it is that of the values.
+    return tuple(
+        g.inner("value") if is_quant(g) and is_real(g.inner("value")) else g for g in result
+    )
+
+
+def run_on_values(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run a function of torch on the values of quant tensors.
+
+    Raises:
+        UnsupportedOperationError: it changes a quant tensor in place.
+        MetadataOnlyError: a value is left out.
+    """
+    name = getattr(func, "__name__", "")
+    if name.endswith("_") and not name.endswith("__") and args and _has_quant(args[0]):
+        raise _in_place(args, name, f"use {name.removesuffix('_')}, or change value")
+    if _has_quant(kwargs.get("out")):
+        raise _in_place((kwargs["out"],), f"{name}(out=)", "leave out out=")
+    return func(*_values(args), **_values(kwargs))
+
+
+def _values(value: Any) -> Any:
+    if is_quant(value):
+        return value.value
+    if type(value) in (tuple, list):
+        return type(value)(_values(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _values(v) for k, v in value.items()}
+    return value
+
+
+def _has_quant(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return any(map(_has_quant, value))
+    return is_quant(value)
+
+
+def _in_place(args: Any, what: str, hint: str) -> UnsupportedOperationError:
+    found = next((a for a in args if is_quant(a)), args[0])
+    return UnsupportedOperationError(
+        f"{type(found).__name__} does not support {what}: it would change values in place and "
+        "leave their metadata behind",
+        hint=hint,
+    )
+
+
+def _mapped(func: Any, args: Any, kwargs: Any) -> Any:
+    return args[0].map_tensors(lambda t: func(t, *args[1:], **kwargs))
+
+
+def _viewed(func: Any, args: Any, kwargs: Any) -> Any:
+    return aliased(func, args, kwargs, args[0].map_tensors(func))
+
+
+def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
+    dtype = kwargs.pop("dtype", None)
+    if dtype is not None and not DType.parse(dtype).is_float:
+        return func(args[0].inner("value"), **kwargs, dtype=dtype)
+    return args[0].map_tensors(lambda t: func(t, **kwargs), dtype=dtype)
+
+
+def _copy(func: Any, args: Any, kwargs: Any) -> Any:
+    target, source = args[0], args[1]
+    if not is_quant(target):
+        return func(target, source.value, *args[2:], **kwargs)
+    if type(source) is not type(target) or source.flat() != target.flat():
+        raise LayoutError(
+            "copy_ between tensors that differ in more than elements",
+            found=repr(source)[:200],
+            expected=repr(target)[:200],
+            hint="convert the source first, or load with assign=True",
+        )
+    for name in target.flat()[0]:
+        target.inner(name).copy_(source.inner(name), *args[2:], **kwargs)
+    return aliased(func, args, kwargs, target)
+
+
+def _added(func: Any, args: Any, kwargs: Any) -> Any:
+    return added(args[0], args[1])
+
+
+_ATEN: dict[Any, Callable[..., Any]] = {
+    aten.detach.default: _viewed,
+    aten.alias.default: _viewed,
+    aten.clone.default: _mapped,
+    aten._pin_memory.default: _mapped,
+    aten._to_copy.default: _to_copy,
+    aten.copy_.default: _copy,
+    aten.add.Tensor: _added,
+    aten.add_.Tensor: _added,
+}
+
+
+def run_aten(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run an aten operator below autograd, where copies and gradients arrive.
+
+    Raises:
+        UnsupportedOperationError: it changes a quant tensor in place.
+    """
+    implementation = _ATEN.get(func)
+    if implementation is not None:
+        return implementation(func, args, kwargs)
+    if func._schema.is_mutable and args and is_quant(args[0]):
+        raise _in_place(args, str(func), "make a new one")
+    return func(*_inner(args), **_inner(kwargs))
+
+
+def _inner(value: Any) -> Any:
+    if is_quant(value):
+        return value.value
+    if type(value) in (tuple, list):
+        return type(value)(_inner(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _inner(v) for k, v in value.items()}
+    return value

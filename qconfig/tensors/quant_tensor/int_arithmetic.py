@@ -1,0 +1,211 @@
+"""Sums, products, quotients, negation and absolute values of integer tensors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from qconfig.errors import QuantTensorError
+from qconfig.tensors.quant_tensor.bit_widths import bits_of_range, range_of, sum_bits
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
+from qconfig.tensors.quant_tensor.int_mixin import int_range
+from qconfig.tensors.quant_tensor.operands import both_symmetric, common_scale, is_int
+from qconfig.tensors.quant_tensor.rules import Formula, Rule
+
+T = torch.Tensor
+_PAIR = "plain, unless both are IntQuantTensors"
+_SIGNED = Formula("signed1 or signed2", lambda a, b: a.signed or b.signed)
+_TRAINING = Formula("training1 or training2", lambda a, b: a.training or b.training)
+_MEAN = Formula("(scale1 + scale2) / 2", common_scale)
+_BITS_OF_BOTH = Formula("bits1 + bits2", lambda a, b: a.number("bit_width") + b.number("bit_width"))
+_ZERO = Formula("0", lambda *operands: 0)
+
+
+def _pair(result: dict[str, Formula], condition: Callable[[Any, Any], bool] | None = None) -> Any:
+    def apply(func: Any, first: Any, second: Any, **options: Any) -> Any:
+        if not (is_int(first) and is_int(second)) or options:
+            return run_on_values(func, (first, second), options)
+        if condition is not None and not condition(first, second):
+            return run_on_values(func, (first, second), options)
+        fields = {name: formula(first, second) for name, formula in result.items()}
+        value = func(first.value, second.value)
+        symmetric = both_symmetric(first, second)
+        return type(first).made(value=value, **fields, symmetric=symmetric)
+
+    return apply
+
+
+def _are_symmetric(first: Any, second: Any) -> bool:
+    """Return whether both have no zero point; while tracing, whether it is known.
+
+    Raises:
+        QuantTensorError: one has one.
+    """
+    for operand in (first, second):
+        if operand.is_symmetric is False:
+            raise QuantTensorError(
+                "a product or quotient of integers needs zero points of 0",
+                found=operand.zero_point.flatten()[:4].tolist(),
+                expected="0",
+                hint="multiply with .value for a plain tensor",
+            )
+    return both_symmetric(first, second) is True
+
+
+_SUM = {
+    "scale": _MEAN,
+    "zero_point": Formula("zp1 + zp2", lambda a, b: a.zero_point + b.zero_point),
+    "bit_width": Formula("fewest that hold [min1 + min2, max1 + max2]", sum_bits),
+    "signed": _SIGNED,
+    "training": _TRAINING,
+}
+
+
+def _negated_range(tensor: Any) -> tuple[Any, Any]:
+    bits = tensor.number("bit_width")
+    return int_range(bits if tensor.signed else bits + 1, signed=True)
+
+
+def _difference_bits(first: Any, second: Any) -> Any:
+    (low, high), (other_low, other_high) = range_of(first), _negated_range(second)
+    return bits_of_range(low + other_low, high + other_high, signed=True)
+
+
+_DIFFERENCE = {
+    "scale": _MEAN,
+    "zero_point": Formula("zp1 - zp2", lambda a, b: a.zero_point - b.zero_point),
+    "bit_width": Formula("as a + (-b)", _difference_bits),
+    "signed": Formula("true", lambda a, b: True),
+    "training": _TRAINING,
+}
+_PRODUCT = {
+    "scale": Formula("scale1 * scale2", lambda a, b: a.scale * b.scale),
+    "zero_point": _ZERO,
+    "bit_width": _BITS_OF_BOTH,
+    "signed": _SIGNED,
+    "training": _TRAINING,
+}
+
+
+def _quotient_scale(first: Any, second: Any) -> Any:
+    return first.scale / (second.scale * 2.0 ** (second.number("bit_width") - second.signed))
+
+
+_QUOTIENT = {
+    "scale": Formula("scale1 / (scale2 * 2**(bits2 - signed2))", _quotient_scale),
+    "zero_point": _ZERO,
+    "bit_width": _BITS_OF_BOTH,
+    "signed": _SIGNED,
+    "training": _TRAINING,
+}
+
+
+def _negated(func: Any, tensor: Any, **options: Any) -> Any:
+    if options or not is_int(tensor):
+        return run_on_values(func, (tensor,), options)
+    return type(tensor).made(
+        value=-tensor.value,
+        scale=tensor.scale,
+        zero_point=-tensor.zero_point,
+        bit_width=tensor.number("bit_width") + (not tensor.signed),
+        signed=True,
+        training=tensor.training,
+        symmetric=tensor.is_symmetric,
+    )
+
+
+def _absolute(func: Any, tensor: Any, **options: Any) -> Any:
+    if options or not is_int(tensor):
+        return run_on_values(func, (tensor,), options)
+    if not tensor.signed and tensor.is_symmetric:
+        return tensor
+    bits = _absolute_bits(tensor)
+    if bits is None:
+        return run_on_values(func, (tensor,), options)
+    return type(tensor).made(
+        value=tensor.value.abs(),
+        scale=tensor.scale,
+        zero_point=0,
+        bit_width=bits,
+        signed=False,
+        training=tensor.training,
+        symmetric=True,
+    )
+
+
+def _absolute_bits(tensor: Any) -> Any:
+    """Return the bits of `|int - zero_point|`; None if it is no integer, or nobody knows."""
+    bits = tensor.number("bit_width")
+    if tensor.is_symmetric:
+        return bits - 1 if isinstance(bits, torch.Tensor) else max(bits - 1, 1)
+    if tensor.is_symmetric is None:
+        return None
+    zero_point = tensor.zero_point.detach()
+    if not torch.equal(zero_point, zero_point.round()):
+        return None
+    low, high = range_of(tensor)
+    farthest = torch.maximum((low - zero_point).abs(), (high - zero_point).abs()).max()
+    return bits_of_range(0, farthest, signed=False)
+
+
+ARITHMETIC = (
+    Rule("a + b", (T.add, T.__add__, torch.add), _pair(_SUM), _SUM, _PAIR),
+    Rule(
+        "a - b",
+        (T.sub, T.__sub__, torch.sub, T.subtract, torch.subtract),
+        _pair(_DIFFERENCE),
+        _DIFFERENCE,
+        _PAIR,
+    ),
+    Rule(
+        "a * b",
+        (T.mul, T.__mul__, torch.mul, T.multiply, torch.multiply),
+        _pair(_PRODUCT, _are_symmetric),
+        _PRODUCT,
+        f"{_PAIR}; an error where a zero point is not 0",
+    ),
+    Rule(
+        "a / b",
+        (T.div, T.__truediv__, torch.div, T.true_divide, torch.true_divide, T.divide, torch.divide),
+        _pair(_QUOTIENT, _are_symmetric),
+        _QUOTIENT,
+        f"{_PAIR}; an error where a zero point is not 0",
+    ),
+    Rule(
+        "-a",
+        (T.neg, T.__neg__, torch.neg, T.negative, torch.negative),
+        _negated,
+        {
+            "scale": "scale",
+            "zero_point": "-zp",
+            "bit_width": "bits, one more if unsigned",
+            "signed": "true",
+            "training": "training",
+        },
+    ),
+    Rule(
+        "abs(a)",
+        (T.abs, T.__abs__, torch.abs, T.absolute, torch.absolute),
+        _absolute,
+        {
+            "scale": "scale",
+            "zero_point": "0",
+            "bit_width": "bits - 1 if signed; where zp is not 0, what |int - zp| needs",
+            "signed": "false",
+            "training": "training",
+        },
+        "plain where a zero point is no integer",
+    ),
+    Rule(
+        "+a",
+        (T.positive, T.__pos__, torch.positive),
+        lambda func, a: a,
+        {
+            "scale": "scale",
+            "zero_point": "zp",
+            "bit_width": "bits",
+            "signed": "signed",
+            "training": "training",
+        },
+    ),
+)
