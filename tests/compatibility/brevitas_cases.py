@@ -9,6 +9,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ _TENSORS = {
 def expand(data: Any, name: str = "") -> Any:
     """Return `data` of a file with all tensors as dtype, shape and data."""
     if isinstance(data, dict):
-        return {key: expand(each, key) for key, each in data.items()}
+        return {k: v if k == "options" else expand(v, k) for k, v in data.items()}
     if name in _TENSORS and isinstance(data, int | float | str | list):
         return {"dtype": "torch.float32", "shape": _shape(data), "data": data}
     return [expand(each) for each in data] if isinstance(data, list) else data
@@ -263,7 +264,7 @@ def _describe_fields(value: Any, kind: str, family: Family) -> dict[str, Descrip
         got |= {n: getattr(value, n) for n in ("group_size", "group_dim")}
         got["dequant_shape"] = _list(value.dequant_shape)
     for name in ("value", "scale", "zero_point", *_WIDTHS[kind]):
-        got[name] = _attempt(lambda n=name: _plain(getattr(value, n)))
+        got[name] = _attempt(partial(_field, value, name))
     if kind in (FLOAT, GROUP_FLOAT):
         got["saturating"] = _scalar(value.saturating)
         got |= {n: _list(getattr(value, n)) for n in ("inf_values", "nan_values")}
@@ -272,6 +273,10 @@ def _describe_fields(value: Any, kind: str, family: Family) -> dict[str, Descrip
     got["is_valid"] = _attempt(lambda: _scalar(value.is_valid))
     got["int"] = _attempt(lambda: _plain(value.int()))
     return got
+
+
+def _field(value: Any, name: str) -> Description:
+    return _plain(getattr(value, name))
 
 
 def _attempt(make: Callable[[], Description]) -> Description:

@@ -106,8 +106,8 @@ def _floats() -> list[Row]:
         ]
         e, m, b, inf, nan = FORMATS[n]
         better = (
-            f"FloatQuantTensor(torch.cat([{x}.value, {y}.value]), T(1.), T(0.), T({e}), T({m}), T({b}), "
-            f"True, {inf}, {nan}, True, False)"
+            f"FloatQuantTensor(torch.cat([{x}.value, {y}.value]), T(1.), T(0.), T({e}), T({m}), "
+            f"T({b}), True, {inf}, {nan}, True, False)"
         )
         cat = f"torch.cat([{x}, {y}], dim=0)"
         rows.append(

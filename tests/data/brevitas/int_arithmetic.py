@@ -15,14 +15,11 @@ def _limits(bits: int, sign: str) -> tuple[int, int]:
 
 
 def _needed(low: int, high: int, *, signed: bool) -> int:
-    bits = 1
-    while not (
-        -(2 ** (bits - 1)) <= low and high <= 2 ** (bits - 1) - 1
-        if signed
-        else 0 <= low and high <= 2**bits - 1
-    ):
-        bits += 1
-    return bits
+    def holds(bits: int) -> bool:
+        least, most = _limits(bits, "s" if signed else "u")
+        return least <= low and high <= most
+
+    return next(bits for bits in range(1, 40) if holds(bits))
 
 
 def _of_widths() -> list[Row]:
@@ -192,9 +189,10 @@ def _with_others() -> list[Row]:
 
 def _unary() -> list[Row]:
     exact = "zero point: the value must be exactly the opposite (the modulus)"
-    rows = []
-    for x in ("z", "zs", "zs4", "r2", "s1z"):
-        rows.append(defect(f"abs_{x}", f"abs({x})", values(f"{x}.value.abs()"), exact))
+    rows = [
+        defect(f"abs_{x}", f"abs({x})", values(f"{x}.value.abs()"), exact)
+        for x in ("z", "zs", "zs4", "r2", "s1z")
+    ]
     rows += [
         defect(f"neg_{x}", f"-{x}", values(f"-{x}.value"), exact)
         for x in ("zs", "zs4", "r2", "s1z")

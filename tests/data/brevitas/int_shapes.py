@@ -106,7 +106,7 @@ def _indexed() -> list[Row]:
         defect(
             "index_deep",
             "c3p[1, 0:2]",
-            "IntQuantTensor(c3p.value[1, 0:2], c3p.scale[0, 0:2], c3p.zero_point, T(8.), True, False)",
+            "IntQuantTensor(c3p.value[1, 0:2], c3p.scale[0, 0:2], T(0.), T(8.), True, False)",
             plain,
         ),
         defect("index_image", "imgp[0, 1]", values("imgp.value[0, 1]"), plain),
@@ -320,8 +320,8 @@ def _converted() -> list[Row]:
     ):
         for side, gap in (("in", low), ("out", high)):
             e = (
-                f"IntQuantTensor(T([3 + {gap}, -2], dtype=torch.{dtype}), T(1., dtype=torch.{dtype}), "
-                f"T(0., dtype=torch.{dtype}), T(8.), True, False).is_valid"
+                f"(lambda d: IntQuantTensor(T([3 + {gap}, -2], dtype=d), T(1., dtype=d), "
+                f"T(0., dtype=d), T(8.), True, False).is_valid)(torch.{dtype})"
             )
             rows.append(Row(f"tolerance_{dtype}_{side}", e))
     rows += [
