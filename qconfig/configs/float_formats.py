@@ -44,9 +44,10 @@ class Minifloat(NamedTuple):
     def largest(self) -> float:
         """The largest finite value: below the first code that means infinity or NaN."""
         exponent = 2**self.exponent_bit_width - 1 - self.exponent_bias
-        codes = [*(self.inf_values or ()), *(self.nan_values or ())]
         steps = 2**self.mantissa_bit_width
-        first = min((int(code, 2) for code in codes), default=steps)
+        first = steps
+        for code in (*(self.inf_values or ()), *(self.nan_values or ())):
+            first = min(first, int(code, 2))
         if first == 0:
             exponent, first = exponent - 1, steps
         return float((1 + (first - 1) / steps) * 2.0**exponent)

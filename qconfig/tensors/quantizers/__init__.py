@@ -6,7 +6,7 @@ They consist of torch's operators only and branch on nothing that a tensor holds
 """
 
 from qconfig.tensors.quantizers.clamping import clamp
-from qconfig.tensors.quantizers.groups import from_groups, group_shapes, to_groups
+from qconfig.tensors.quantizers.groups import from_groups, to_groups
 from qconfig.tensors.quantizers.integers import code_bounds, quantize_int
 from qconfig.tensors.quantizers.minifloats import quantize_float
 from qconfig.tensors.quantizers.rounding import rounded
@@ -36,7 +36,6 @@ __all__ = [
     "first_zero_point",
     "float_levels",
     "from_groups",
-    "group_shapes",
     "int_levels",
     "lowest",
     "quantize_float",

@@ -4,22 +4,6 @@ import torch
 from torch.nn.functional import pad
 
 
-def group_shapes(
-    shape: tuple[int, ...], group_size: int, group_dim: int
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shape of grouped values, and that of their scales.
-
-    Args:
-        shape: of the logical tensor.
-        group_size: elements of a group.
-        group_dim: dimension along which groups lie; negative ones count from the end.
-    """
-    dim = group_dim % len(shape)
-    groups = -(-shape[dim] // group_size)
-    leading, trailing = shape[:dim], shape[dim + 1 :]
-    return (*leading, groups, group_size, *trailing), (*leading, groups, 1, *trailing)
-
-
 def to_groups(values: torch.Tensor, group_size: int, group_dim: int) -> torch.Tensor:
     """Return values in groups: dimension `group_dim` becomes (groups, group_size).
 

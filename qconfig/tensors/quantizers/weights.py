@@ -8,11 +8,11 @@ import torch
 
 from qconfig.configs.float_formats import minifloat_of
 from qconfig.configs.float_quant import FloatQuantConfig
-from qconfig.configs.granularity import PerTensor
 from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.configs.int_quant import IntQuantConfig
 from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
-from qconfig.tensors.quantizers.groups import group_shapes, to_groups
+from qconfig.configs.scale_shapes import axis_of, group_dim_of, scale_shape
+from qconfig.tensors.quantizers.groups import to_groups
 from qconfig.tensors.quantizers.integers import quantize_int
 from qconfig.tensors.quantizers.minifloats import quantize_float
 from qconfig.tensors.quantizers.scales import (
@@ -132,19 +132,9 @@ def first_zero_point(weight: torch.Tensor, config: IntConfig) -> torch.Tensor | 
         values, dim = _grouped(weight, config)
         least = lowest(values, config.zero_point_statistic, dim, keepdim=True)
     else:
-        values, over = statistics_view(weight, _axis(weight, config))
+        values, over = statistics_view(weight, axis_of(config, weight.dim()))
         least = lowest(values, config.zero_point_statistic, over, config.low_percentile)
     return least.reshape(shape)
-
-
-def scale_shape(shape: tuple[int, ...], config: AnyConfig) -> tuple[int, ...]:
-    """Return the shape of the scales that a weight has if they are statistics of it, or learned."""
-    if isinstance(config, GroupwiseConfig):
-        return group_shapes(shape, config.group_size, config.group_dim)[1]
-    if isinstance(config.granularity, PerTensor):
-        return ()
-    axis = config.granularity.axis % len(shape)
-    return tuple(size if dim == axis else 1 for dim, size in enumerate(shape))
 
 
 def _scale(stored: torch.Tensor | None, levels: torch.Tensor, config: AnyConfig) -> torch.Tensor:
@@ -158,20 +148,14 @@ def _statistic(weight: torch.Tensor, config: AnyConfig) -> torch.Tensor:
     if isinstance(config, GroupwiseConfig):
         values, dim = _grouped(weight, config)
         return scale_statistic(values, config.scale_statistic, dim, keepdim=True)
-    values, over = statistics_view(weight, _axis(weight, config))
+    values, over = statistics_view(weight, axis_of(config, weight.dim()))
     percentiles = (config.low_percentile, config.high_percentile)
     return scale_statistic(values, config.scale_statistic, over, percentiles)
 
 
 def _grouped(weight: torch.Tensor, config: GroupwiseConfig) -> tuple[torch.Tensor, int]:
-    dim = config.group_dim % weight.dim() + 1
-    return to_groups(weight, config.group_size, config.group_dim), dim
-
-
-def _axis(weight: torch.Tensor, config: IntQuantConfig | FloatQuantConfig) -> int | None:
-    if isinstance(config.granularity, PerTensor):
-        return None
-    return config.granularity.axis % weight.dim()
+    dim = group_dim_of(config, weight.dim())
+    return to_groups(weight, config.group_size, dim), dim + 1
 
 
 def _float_weight(
