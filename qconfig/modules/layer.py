@@ -1,0 +1,185 @@
+"""What quantized layers share: what goes in, what is multiplied, what comes out."""
+
+from typing import Any, cast
+
+import torch
+
+from qconfig.errors import QuantTensorError
+from qconfig.modules.activation_quantizer import ActivationQuantizer
+from qconfig.modules.bias_quantizer import (
+    BiasQuantizer,
+    ExternalBiasQuantizer,
+    bias_quantizer,
+)
+from qconfig.modules.metadata_cache import UsesMetadata, plain
+from qconfig.modules.weight_quantizer import WeightQuantizer
+from qconfig.tensors.fake_quantized import PreparedForTraining
+from qconfig.tensors.quant_tensor.base import QuantTensor
+from qconfig.versioning import Config
+
+
+class QuantModule(PreparedForTraining, UsesMetadata):
+    """A module that may return quant tensors.
+
+    Attributes:
+        return_quant_tensor: whether the output keeps its metadata; else it is a plain tensor.
+    """
+
+    return_quant_tensor: bool
+
+    def packed_output(self, output: torch.Tensor) -> torch.Tensor:
+        """Return an output as `return_quant_tensor` says.
+
+        Raises:
+            QuantTensorError: it has no metadata that could be returned.
+        """
+        if not self.return_quant_tensor or self.is_plain:
+            found: torch.Tensor = plain(output)
+            return found
+        if not isinstance(output, QuantTensor):
+            raise QuantTensorError(
+                f"{type(self).__name__} has no quant tensor to return",
+                found=self.missing_metadata(),
+                expected="an input and a weight that are quantized, or an output quantizer",
+                hint="configure them, give the module a quant tensor, or set "
+                "return_quant_tensor to False",
+            )
+        return output
+
+    def missing_metadata(self) -> str:
+        """Return which quantizers there are, for an error."""
+        names = ("input_quant", "weight_quant", "output_quant", "act_quant")
+        there = [name for name in names if getattr(self, name, None) is not None]
+        return "no quantizer but " + ", ".join(there) if there else "no quantizer"
+
+
+class QuantWeightLayer(QuantModule):
+    """A layer with a weight, and optionally a bias, each with an optional quantizer.
+
+    Attributes:
+        weight_quant, bias_quant, input_quant, output_quant: the quantizers, or None.
+    """
+
+    weight_quant: WeightQuantizer | None
+    bias_quant: BiasQuantizer | None
+    input_quant: ActivationQuantizer | None
+    output_quant: ActivationQuantizer | None
+
+    def _init_quantizers(
+        self,
+        *,
+        weight: Config | None,
+        bias: Config | None,
+        inputs: tuple[Config | None, tuple[int, ...]],
+        outputs: tuple[Config | None, tuple[int, ...]],
+        return_quant_tensor: bool,
+    ) -> None:
+        """Set up the quantizers, on the device of the weight.
+
+        Args:
+            weight: config of the weight, or None.
+            bias: that of the bias, or None; without a bias there is nothing to quantize.
+            inputs: config of the input, and the shape of an input with its channels only.
+            outputs: likewise.
+            return_quant_tensor: whether the output keeps its metadata.
+        """
+        self._init_metadata()
+        self.return_quant_tensor = return_quant_tensor
+        layer: Any = self
+        values, own = layer.weight, layer.bias
+        self.weight_quant = None if weight is None else WeightQuantizer(weight, values)
+        self.bias_quant = None if bias is None or own is None else bias_quantizer(bias, own)
+        for name, (config, channels) in (("input_quant", inputs), ("output_quant", outputs)):
+            quantizer = None if config is None else ActivationQuantizer(config, channels)
+            setattr(
+                self,
+                name,
+                quantizer if quantizer is None else quantizer.to(values.device, values.dtype),
+            )
+        self.train(self.training)
+
+    def quant_weight(self) -> torch.Tensor:
+        """Return the quantized weight, or the weight itself where no quantizer is for it."""
+        weight: torch.Tensor = cast("Any", self).weight
+        return weight if self.weight_quant is None else self.weight_quant(weight)
+
+    def quant_bias(
+        self,
+        input: torch.Tensor | None = None,  # noqa: A002
+        weight: torch.Tensor | None = None,
+    ) -> torch.Tensor | None:
+        """Return the quantized bias, or the bias itself where no quantizer is for it.
+
+        Args:
+            input: the quantized input, whose scale the bias may need; what is remembered of it
+                takes its place in `plain_inference`.
+            weight: the quantized weight, by default that of this moment.
+
+        Raises:
+            QuantTensorError: the bias takes its scale from the input, and that has none.
+        """
+        bias: torch.Tensor | None = cast("Any", self).bias
+        if bias is None or self.bias_quant is None:
+            return bias
+        if not isinstance(self.bias_quant, ExternalBiasQuantizer):
+            found: torch.Tensor = self.bias_quant(bias)
+            return found
+        weight = self.quant_weight() if weight is None else weight
+        scale = self._scale_of(input)
+        if scale is None or not isinstance(weight, QuantTensor):
+            raise self._no_scale(input, weight)
+        rounded: torch.Tensor = self.bias_quant(bias, scale, weight.scale)
+        return rounded
+
+    def _scale_of(self, input: torch.Tensor | None) -> torch.Tensor | None:  # noqa: A002
+        if isinstance(input, QuantTensor):
+            return input.scale
+        remembered = self.remembered
+        return None if remembered is None else remembered.scale
+
+    def _no_scale(self, input: Any, weight: Any) -> QuantTensorError:  # noqa: A002
+        missing = [
+            f"the {what} is {'missing' if value is None else 'a plain tensor'}"
+            for what, value in (("input", input), ("weight", weight))
+            if not isinstance(value, QuantTensor)
+        ]
+        return QuantTensorError(
+            f"the bias of {type(self).__name__} has the scale of input times weight, and that is "
+            "not known",
+            found=" and ".join(missing),
+            expected="an input and a weight that are quantized",
+            hint="give the layer an input quantizer (`input` of its config) or a quant tensor, "
+            "set return_quant_tensor on the module before it, or give the bias a scale of its own",
+        )
+
+    def _product(
+        self,
+        input: torch.Tensor,  # noqa: A002
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+    ) -> torch.Tensor:
+        raise NotImplementedError
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+        """Return the product of what input and weight are rounded to, rounded itself if asked for.
+
+        Args:
+            input: a plain or quant tensor, as the ordinary module takes it.
+
+        Raises:
+            QuantTensorError: the bias needs a scale of the input, or a quant tensor is to be
+                returned and cannot be.
+            UncalibratedError: a quantizer of activations has seen nothing yet.
+        """
+        seen = self.received(input)
+        if self.input_quant is not None:
+            seen = self.input_quant(seen)
+        weight = self.quant_weight()
+        bias = self.quant_bias(seen, weight)
+        if self.output_quant is not None:
+            return self.packed_output(
+                self.output_quant(self._product(plain(seen), plain(weight), plain(bias)))
+            )
+        if not self.return_quant_tensor or self.is_plain:
+            return self._product(plain(seen), plain(weight), plain(bias))
+        return self.packed_output(self._product(seen, weight, bias))
