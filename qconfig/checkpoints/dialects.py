@@ -101,7 +101,7 @@ class FileDialect(Protocol):
 class RecognisesFiles(Protocol):
     """A `FileDialect` that tells its files from others of the same suffixes."""
 
-    def recognises(self, path: Path) -> bool:
+    def recognises_file(self, path: Path) -> bool:
         """Return whether a file is of this dialect, by what it names; never raises."""
 
 
@@ -180,7 +180,7 @@ def recognised_dialect(path: Path) -> FileDialect | None:
     known = _named_like(path)
     if len(known) > 1:
         for dialect in known:
-            if isinstance(dialect, RecognisesFiles) and dialect.recognises(path):
+            if isinstance(dialect, RecognisesFiles) and dialect.recognises_file(path):
                 return dialect
     return known[0] if known else None
 

@@ -1,0 +1,6 @@
+"""The dialects of Brevitas' checkpoints: importing this module adds them to the table."""
+
+from qconfig.checkpoints.dialects import dialects
+from qconfig.dialects.brevitas.pickles import BrevitasPickles
+
+dialects.add(BrevitasPickles())

@@ -1,0 +1,166 @@
+"""What a config says about the state of a quantizer: which tensors there are, of which shapes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from qconfig.builders.base import Target
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.configs.fqn_to_config import FqnToConfig
+from qconfig.configs.granularity import PerTensor
+from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.configs.quant_relations import FakeQuantizedConfig
+from qconfig.dialects.brevitas.quantizer_keys import Kind, parsed
+from qconfig.errors import FieldError
+from qconfig.layouts.quant_shapes import grouped_shape
+from qconfig.rules.matcher import RuleSet
+from qconfig.versioning import Config, registry
+
+WEIGHT, BIAS, ACT = "weight_quant", "bias_quant", "act_quant"
+INPUT, OUTPUT = "input_quant", "output_quant"
+ROLES = frozenset({WEIGHT, BIAS, ACT, INPUT, OUTPUT})
+"""Quantizers that our modules have."""
+
+_NESTED: Mapping[str, Callable[[Any], Config | None]] = {
+    INPUT: lambda config: config.input,
+    OUTPUT: lambda config: config.output,
+    BIAS: lambda config: config.bias,
+}
+LEARNED = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
+LEARNED_ZEROS = (ZeroPointKind.PARAMETER, ZeroPointKind.PARAMETER_FROM_STATS)
+_WITHOUT_STATE = frozenset({Kind.SENTINEL, Kind.FLAG})
+
+Resolved = Mapping[str, Any]
+"""The config of each layer that has one."""
+
+
+def layers_with_state(state: Mapping[str, LazyTensor]) -> dict[str, tuple[str, ...]]:
+    """Return the layers with keys of quantizers, and the roles of these."""
+    roles: dict[str, dict[str, None]] = {}
+    for key in map(parsed, state):
+        if key is not None and key.kind not in _WITHOUT_STATE:
+            roles.setdefault(key.layer, {})[key.role] = None
+    return {layer: tuple(names) for layer, names in roles.items()}
+
+
+def resolve(config: Config | None, state: Mapping[str, LazyTensor]) -> dict[str, Any]:
+    """Return the config of each layer of a state_dict that it reaches.
+
+    Args:
+        config: rules, whose names and patterns decide, their default for layers with quantizers;
+            or one config for the layers with quantizers.
+        state: the old state_dict.
+
+    Raises:
+        FieldError: a config of another family.
+        RuleError: a pattern that cannot be compiled.
+    """
+    if config is None:
+        return {}
+    config = registry.convert(config)
+    with_state = layers_with_state(state)
+    if not isinstance(config, FqnToConfig):
+        return dict.fromkeys(with_state, _checked(config))
+    weights = {
+        n.rpartition(".")[0]: t for n, t in state.items() if n.rpartition(".")[2] == "weight"
+    }
+    layers = list(dict.fromkeys([*weights, *with_state]))
+    targets = [
+        Target(
+            f"{layer}.weight" if layer else "weight",
+            weights[layer].shape if layer in weights else (),
+            next(iter(state.values())).dtype if layer not in weights else weights[layer].dtype,
+            config.default_modules if layer in with_state else (),
+        )
+        for layer in layers
+    ]
+    decisions = RuleSet(config).assign(targets).decisions
+    return {
+        layer: _checked(config.configs[decision.config])
+        for layer, decision in zip(layers, decisions, strict=True)
+        if decision.config is not None
+    }
+
+
+def role_config(resolved: Resolved, layer: str, role: str) -> Config | None:
+    """Return the config of a quantizer, or None."""
+    config = resolved.get(layer)
+    if config is None:
+        return None
+    if role in (WEIGHT, ACT):
+        return config  # type: ignore[no-any-return]
+    nested = _NESTED.get(role)
+    return None if nested is None else nested(config)
+
+
+def reached_roles(
+    resolved: Resolved, state: Mapping[str, LazyTensor]
+) -> dict[str, tuple[str, ...]]:
+    """Return the roles of each layer that a config reaches: with state, or named by it."""
+    with_state = layers_with_state(state)
+    reached = {}
+    for layer, config in resolved.items():
+        roles = dict.fromkeys(with_state.get(layer, ()))
+        if ACT not in roles and (f"{layer}.weight" if layer else "weight") in state:
+            roles[WEIGHT] = None
+        for role, nested in _NESTED.items():
+            has_one = role != BIAS or f"{layer}.bias".lstrip(".") in state
+            if ACT not in roles and has_one and nested(config) is not None:
+                roles[role] = None
+        reached[layer] = tuple(roles)
+    return reached
+
+
+def saved_names(config: Any, role: str) -> tuple[str, ...]:
+    """Return our names of the tensors that Brevitas saves of a quantizer of a config."""
+    names = []
+    if config.scale_kind in LEARNED:
+        names.append("threshold")
+    elif config.scale_kind is ScaleKind.STATS and is_running(config, role):
+        names.append("statistic")
+    zeros = getattr(config, "zero_point_kind", ZeroPointKind.NONE)
+    if zeros in LEARNED_ZEROS:
+        names.append("zero_point")
+    elif zeros is ZeroPointKind.STATS and is_running(config, role):
+        names.append("zero_point_statistic")
+    if getattr(config, "learned_bit_width", False):
+        names.append("bit_width")
+    return tuple(names)
+
+
+def is_running(config: Any, role: str) -> bool:
+    """Return whether statistics of a quantizer are running ones, which are state."""
+    return role not in (WEIGHT, BIAS) and not hasattr(config, "group_size")
+
+
+def threshold_shape(config: Any, weight: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """Return the shape of the scales of a weight, or of an activation with one scale.
+
+    Args:
+        config: of the quantizer.
+        weight: shape of the weight; None for an activation.
+
+    Returns:
+        None where the config alone does not say it.
+    """
+    if hasattr(config, "group_size"):
+        if not weight or not -len(weight) <= config.group_dim < len(weight):
+            return None
+        dim = config.group_dim % len(weight)
+        grouped = grouped_shape(weight, config.group_size, dim)
+        return (*grouped[: dim + 1], 1, *grouped[dim + 2 :])
+    if isinstance(config.granularity, PerTensor):
+        return ()
+    axis = config.granularity.axis
+    if not weight or not -len(weight) <= axis < len(weight):
+        return None
+    return tuple(n if i == axis % len(weight) else 1 for i, n in enumerate(weight))
+
+
+def _checked(config: Config) -> Config:
+    if not isinstance(config, FakeQuantizedConfig):
+        raise FieldError(
+            "a config of another family than Brevitas' quantizers",
+            found=type(config).__name__,
+            expected="IntQuantConfig, FloatQuantConfig or one of their groupwise forms",
+        )
+    return config

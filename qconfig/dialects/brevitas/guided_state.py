@@ -1,0 +1,52 @@
+"""The plain tensors of a file, as a state_dict of quantized modules where they are one."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qconfig.checkpoints.guidance import Guidance
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.dialects.brevitas.expectations import reached_roles, resolve, role_config
+from qconfig.dialects.brevitas.quantizer_keys import has_quantizers
+from qconfig.dialects.brevitas.stages import Settings, Stage
+from qconfig.dialects.brevitas.state_dict import converted
+from qconfig.errors import QconfigError, raise_problems
+from qconfig.versioning import Layout
+
+NOTHING_QUANTIZED = (
+    "nothing here is of a quantizer: Brevitas saves none of what is constant, and weights before "
+    "they are quantized"
+)
+
+
+def converted_state(
+    plain: Mapping[str, LazyTensor],
+    layouts: Mapping[str, Layout],
+    guidance: Guidance,
+    path: Path,
+) -> tuple[dict[str, LazyTensor], tuple[str, ...]]:
+    """Return the plain tensors of a file under our names, and notes on all that was done.
+
+    Raises:
+        QconfigError: keys without a place, tensors that are missing, a config that the file
+            contradicts, or none where one is needed.
+    """
+    if not has_quantizers(plain) and guidance.is_empty:
+        return dict(plain), () if layouts else (NOTHING_QUANTIZED,)
+    try:
+        stage = _converted(plain, guidance)
+    except QconfigError as error:
+        raise_problems([p.at(file=path) for p in error.problems], file=path)
+        raise
+    return dict(stage.state), (*map(str, stage.changes), *stage.ambiguities)
+
+
+def _converted(plain: Mapping[str, LazyTensor], guidance: Guidance) -> Stage:
+    resolved: Any = resolve(guidance.config, plain)
+    settings = Settings(
+        lambda layer, role: role_config(resolved, layer, role),
+        reached_roles(resolved, plain),
+        guidance.missing,
+        guidance.dropped,
+    )
+    return converted(plain, settings)

@@ -1,0 +1,184 @@
+"""Brevitas' pickles: NamedTuples, and state_dicts of quantized modules, opened when asked for."""
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
+from qconfig.checkpoints.config_json import read_config_json
+from qconfig.checkpoints.dialects import AnyDialect
+from qconfig.checkpoints.guidance import Guidance
+from qconfig.checkpoints.origin import Origin
+from qconfig.checkpoints.pickled_files import (
+    INDEX_FILE,
+    SUFFIXES,
+    memory_of,
+    pickled_files,
+    shard_name,
+)
+from qconfig.checkpoints.writer import Writer
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.codec.torch_files import TorchFile, read_torch_file
+from qconfig.dialects.brevitas.entries import Quantized, entries_of, is_of_brevitas
+from qconfig.dialects.brevitas.forms import LIBRARY, NAMES, NEWEST
+from qconfig.dialects.brevitas.guided_state import converted_state
+from qconfig.dialects.brevitas.quantizer_keys import has_quantizers
+from qconfig.dialects.brevitas.selection import selects
+from qconfig.dialects.brevitas.tensors import read_tensor
+from qconfig.errors import (
+    MOST_PROBLEMS,
+    CheckpointError,
+    QconfigError,
+    raise_problems,
+)
+from qconfig.versioning import Layout
+
+
+class BrevitasPickles:
+    """Files that `torch.save` wrote of Brevitas' NamedTuples and state_dicts.
+
+    Names in them are looked up in closed tables, and nothing of them is imported or called.
+
+    Args:
+        guidance: what the caller says of a state_dict, which lacks most of what it was made with.
+    """
+
+    name: str = LIBRARY
+    library: str = LIBRARY
+    newest: tuple[int, int] = NEWEST
+    suffixes: tuple[str, ...] = SUFFIXES
+
+    def __init__(self, guidance: Guidance | None = None) -> None:
+        self.guidance = guidance or Guidance()
+
+    def recognises_file(self, path: Path) -> bool:
+        """Return whether a file names Brevitas' classes, or has keys of its quantizers."""
+        try:
+            root = read_torch_file(path, NAMES).root
+        except QconfigError:
+            return False
+        return is_of_brevitas(root) or (isinstance(root, dict) and has_quantizers(root))
+
+    def guided(self, guidance: Guidance) -> AnyDialect:
+        """Return the dialect with what the caller says."""
+        return BrevitasPickles(guidance)
+
+    def open(
+        self,
+        path: Path,
+        writer: Writer | None,
+        *,
+        follow_symlinks: bool = False,
+        keep_config: bool = True,
+    ) -> Checkpoint:
+        """Open a file, or a directory with `pytorch_model.bin` or its shards.
+
+        Raises:
+            ContainerError: a file is damaged or names what is in no table.
+            CheckpointError: the files contradict each other, or hold what is no tensor.
+            QconfigError: a tensor or a key cannot be read.
+        """
+        files, index = pickled_files(path, follow_symlinks=follow_symlinks)
+        opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
+        merged = _Merged(self.guidance.dropped)
+        for name, file in opened.items():
+            merged.add(name, file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
+        raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
+        merged.read(path)
+        plain, notes = converted_state(merged.plain, merged.layouts, self.guidance, path)
+        shard_of = {name: merged.shard_of.get(name, merged.first_shard) for name in plain}
+        shard_of |= {name: merged.shard_of[name] for name in merged.layouts}
+        ties = {a: n for a, n in merged.ties.items() if n in plain or n in merged.layouts}
+        return Checkpoint(
+            path if path.is_dir() else path.parent,
+            opened,
+            plain,
+            merged.layouts,
+            shard_of,
+            ties,
+            read_config_json(path) if path.is_dir() else None,
+            {shard: {} for shard in dict.fromkeys(shard_of.values())} or {SINGLE_FILE: {}},
+            (*merged.notes, *notes),
+            is_directory=path.is_dir(),
+            index=index,
+            dialect=self.name,
+            origins=merged.origins,
+            config=self.guidance.config if keep_config else None,
+            consumed=frozenset({INDEX_FILE}),
+        )
+
+
+@define
+class _Merged:
+    """The entries of all files."""
+
+    dropped: tuple[str, ...]
+    plain: dict[str, LazyTensor] = field(factory=dict)
+    quantized: dict[str, Quantized] = field(factory=dict)
+    layouts: dict[str, Layout] = field(factory=dict)
+    origins: dict[str, Origin] = field(factory=dict)
+    shard_of: dict[str, str] = field(factory=dict)
+    ties: dict[str, str] = field(factory=dict)
+    problems: list[QconfigError] = field(factory=list)
+    notes: list[str] = field(factory=list)
+
+    @property
+    def first_shard(self) -> str:
+        """The shard of what is derived from several tensors."""
+        return next(iter(self.shard_of.values()), SINGLE_FILE)
+
+    def add(self, label: str, file: TorchFile, shard: str) -> None:
+        """Add the entries of one file, which has the name `label` in its directory."""
+        found = entries_of(file.root)
+        self.notes += found.notes
+        for name, problem in found.problems.items():
+            if selects(self.dropped, name):
+                self.notes.append(f"{name} is left out, as was asked for")
+            else:
+                self.problems += [p.at(file=file.path, fqn=name) for p in problem.problems]
+        owners: dict[Hashable, str] = {}
+        for name, value in (found.plain | found.quantized).items():
+            if name in self.shard_of or name in self.ties:
+                self.problems.append(_twice(file.path, name))
+                continue
+            owner = owners.setdefault(_memory(value), name)
+            if owner != name:
+                self.ties[name] = owner
+                continue
+            self.shard_of[name] = shard
+            if isinstance(value, Quantized):
+                self.quantized[name] = value
+            else:
+                self.plain[name] = value.value
+
+    def read(self, path: Path) -> None:
+        """Read all NamedTuples.
+
+        Raises:
+            QconfigError: some cannot be read; all of them at once.
+        """
+        problems: list[QconfigError] = []
+        for name, value in self.quantized.items():
+            try:
+                read = read_tensor(value.form, value.fields, value.path)
+            except QconfigError as error:
+                problems += [p.at(file=path, fqn=name) for p in error.problems]
+                continue
+            self.layouts[name], self.origins[name] = read.layout, read.origin
+        raise_problems(problems[:MOST_PROBLEMS], file=path)
+
+
+def _memory(value: Any) -> Hashable:
+    if isinstance(value, Quantized):
+        fields: Hashable = memory_of(dict(value.fields))
+        return (value.path, fields)
+    memory: Hashable = memory_of(value)
+    return memory
+
+
+def _twice(path: Path, name: str) -> CheckpointError:
+    return CheckpointError(
+        "the tensor lies in two files", file=path, fqn=name, expected="one file that holds it"
+    )
