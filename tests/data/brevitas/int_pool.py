@@ -47,6 +47,7 @@ POOL: dict[str, Any] = {
     "e0": iq(torch.zeros(0, 3).tolist(), 0.5),
     "vec": iq([1, -2, 3, 4], 0.25),
     "c3": iq(numbered((2, 3, 2)), 0.5),
+    "c4": iq(numbered((2, 4, 2)), 0.5),
     "c3p": iq(numbered((2, 3, 2)), [[[0.5], [0.25], [1.0]]]),
     "c3p0": iq(numbered((2, 3, 2)), [[[0.5]], [[0.25]]]),
     "seq": iq(numbered((1, 2, 6)), 0.5),

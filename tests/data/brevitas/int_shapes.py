@@ -131,11 +131,9 @@ def _indexed() -> list[Row]:
         ("select", "torch.select(p0, 0, 1)", "p0", ".select(0, 1)", True),
         ("clone", "torch.clone(p0)", "p0", ".clone()", True),
     ):
-        rows.append(
-            quirk(
-                f"function_{n}", e, [_moved(x, op, scale=scale), values(f"{x}.value{op}")], function
-            )
-        )
+        moved = _moved(x, op, scale=scale)
+        better = [moved, values(f"{x}.value{op}")] if n in ("narrow", "select") else moved
+        rows.append(quirk(f"function_{n}", e, better, function))
     method = "there is no such method"
     for x, op in (
         ("a", ".unsqueeze(0)"),
@@ -347,6 +345,24 @@ def _converted() -> list[Row]:
         Row("int_invalid", "IntQuantTensor(T([0.4]), T(1.), T(0.), T(8.), True, False).int()")
     )
     rows.append(Row("numbers", "IntQuantTensor(T([1.5, -2.]), 0.5, 0.0, 8.0, True, False)"))
+    rows += [
+        defect(f"attribute_{n}", e, {"any_of": [right]}, "no such attribute")
+        for n, e, right in (
+            ("dtype", "str(p0.dtype)", "torch.float32"),
+            ("ndim", "c3p.ndim", 3),
+            ("numel", "c3p.numel()", 12),
+            ("requires_grad", "a.requires_grad", False),
+            ("contiguous", "a.is_contiguous()", True),
+            ("floating", "a.is_floating_point()", True),
+            ("instance", "isinstance(z, torch.Tensor)", True),
+            ("tensor", "torch.is_tensor(p0)", True),
+        )
+    ]
+    rows += [
+        Row("attribute_device", "str(a.device)"),
+        Row("attribute_size", "[list(c3p.size()), c3p.size(-1)]"),
+        Row("attribute_flags", "[a.signed, u.signed, at.training, a.training]"),
+    ]
     rows.append(
         quirk("empty_is_valid", "e0.is_valid", {"any_of": [True]}, "an empty tensor has no maximum")
     )

@@ -68,7 +68,8 @@ def better(given: Any, pool: Mapping[str, Any], family: cases.Family) -> Any:
         return {"values": _value(given["values_of"], pool, family), **rest}
     if isinstance(given, dict):
         return {
-            k: better(v, pool, family) if k in ("any_of", "items") else v for k, v in given.items()
+            k: [better(each, pool, family) for each in v] if k in ("any_of", "items") else v
+            for k, v in given.items()
         }
     return given
 

@@ -54,6 +54,11 @@ def values(expr: str) -> dict[str, str]:
     return {"values_of": expr}
 
 
+def only_values(expr: str) -> dict[str, str]:
+    """Return the expectation that the result is a plain tensor with the values of `expr`."""
+    return {"type": "Tensor", **values(expr)}
+
+
 RAISES = {"error": {"type": "QuantTensorError", "message": ""}}
 
 
