@@ -8,6 +8,7 @@ from attrs import NOTHING, evolve, fields
 
 from qconfig.builders.base import Builder, ModuleBuilder, builders
 from qconfig.codec.dtypes import DType
+from qconfig.configs.quant_relations import FakeQuantizedConfig
 from qconfig.errors import UsageError
 from qconfig.testing.subject import Check, Subject
 from qconfig.versioning import Config
@@ -22,6 +23,7 @@ _TOPICS = (
     "compile_checks",
     "export_checks",
 )
+_FAKE_QUANTIZED = ("quant_checks",)
 
 
 def conformance(
@@ -33,6 +35,9 @@ def conformance(
     compile_backend: str = "aot_eager",
 ) -> list[Check]:
     """Return the checks that every builder of a linear's weight must pass.
+
+    Those of packed weights are others than those of fake-quantized ones, whose configs derive from
+    `FakeQuantizedConfig`: these compute and differentiate as their values.
 
     Args:
         subject: a config; a config class, for its default values; or a registered builder.
@@ -49,9 +54,10 @@ def conformance(
     """
     config = _config_of(subject)
     base = Subject(config, shape, module_class=module_class, compile_backend=compile_backend)
+    topics = _FAKE_QUANTIZED if isinstance(config, FakeQuantizedConfig) else _TOPICS
     checks: list[Check] = []
     for dtype in map(DType.parse, dtypes):
-        for topic in _TOPICS:
+        for topic in topics:
             for function in import_module(f"qconfig.testing.{topic}").CHECKS:
                 name = f"{type(config).__name__}-{dtype.value}-{function.__name__}"
                 checks.append(Check(name, function, evolve(base, dtype=dtype)))
@@ -63,7 +69,14 @@ def packing_configs() -> list[type[Config]]:
 
     Builders that change modules, for training, are of another kind.
     """
-    return [c for c, builder in builders().items() if not isinstance(builder, ModuleBuilder)]
+    kinds = {c for c, builder in builders().items() if isinstance(builder, ModuleBuilder)}
+    kinds.update(fake_quantized_configs())
+    return [c for c in builders() if c not in kinds]
+
+
+def fake_quantized_configs() -> list[type[Config]]:
+    """Return the config classes whose builders make fake-quantized weights."""
+    return [c for c in builders() if issubclass(c, FakeQuantizedConfig)]
 
 
 def _config_of(subject: Config | type[Config] | Builder) -> Config:

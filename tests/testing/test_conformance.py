@@ -18,16 +18,22 @@ from qconfig.testing import (
     linear_checks,
     refusal_checks,
 )
-from qconfig.testing.conformance import packing_configs, required_fields
+from qconfig.testing.conformance import (
+    fake_quantized_configs,
+    packing_configs,
+    required_fields,
+)
 from qconfig.testing.sharding import check_sharding
 from qconfig.testing.subject import has_no_views
 from qconfig.versioning import Config, attribute
-from tests.testing.variants import SHAPE, TILED_SHAPE, TILES, VARIANTS
+from tests.testing.variants import FAKE_QUANTIZED, SHAPE, TILED_SHAPE, TILES, VARIANTS
 
 DEFAULTS = [c for c in packing_configs() if not required_fields(c)]
 CHECKS = [
     *(check for c in DEFAULTS for check in conformance(c, shape=SHAPE)),
     *(check for config in VARIANTS for check in conformance(config, dtypes=("float16",))),
+    *(check for c in fake_quantized_configs() for check in conformance(c)),
+    *(check for c in FAKE_QUANTIZED for check in conformance(c, dtypes=("float16",))),
     *(check for c in TILES for check in conformance(c, shape=TILED_SHAPE, dtypes=("bfloat16",))),
 ]
 

@@ -27,8 +27,11 @@ from qconfig.configs.float8 import (
     Float8StaticActivationFloat8WeightConfig,
     Float8WeightOnlyConfig,
 )
+from qconfig.configs.float_quant import FloatQuantConfig
+from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.configs.int4 import Int4WeightOnlyConfig
 from qconfig.configs.int8_int4 import Int8DynamicActivationInt4WeightConfig
+from qconfig.configs.int_quant import IntQuantConfig
 from qconfig.configs.intx import (
     Int8DynamicActivationIntxWeightConfig,
     Int8StaticActivationIntxWeightConfig,
@@ -39,6 +42,12 @@ from qconfig.configs.nf4 import NF4WeightOnlyConfig
 from qconfig.configs.nvfp4 import (
     NVFP4DynamicActivationNVFP4WeightConfig,
     NVFP4WeightOnlyConfig,
+)
+from qconfig.configs.quant_choices import (
+    ScaleKind,
+    ScaleRestriction,
+    ScaleStatistic,
+    ZeroPointKind,
 )
 from qconfig.configs.uintx import UIntxChooseQParamsAlgorithm, UIntxWeightOnlyConfig
 
@@ -122,3 +131,21 @@ TILES = [
 ]
 """Configs for weights of shape (512, 256)."""
 TILED_SHAPE = (512, 256)
+FAKE_QUANTIZED = [
+    IntQuantConfig(
+        4,
+        signed=False,
+        granularity=PerAxis(0),
+        scale_statistic=ScaleStatistic.MIN_MAX,
+        zero_point_kind=ZeroPointKind.STATS,
+    ),
+    IntQuantConfig(
+        scale_kind=ScaleKind.CONST,
+        threshold=3.0,
+        scale_restriction=ScaleRestriction.POWER_OF_TWO,
+    ),
+    FloatQuantConfig.of_format("FNUZ_E5M2", granularity=PerAxis(0)),
+    GroupwiseIntQuantConfig(4, group_size=24, zero_point_kind=ZeroPointKind.STATS),
+    GroupwiseFloatQuantConfig.of_format("OCP_E2M1", group_size=16, group_dim=0),
+]
+"""Fake-quantized configs for weights of the kit's default shape."""
