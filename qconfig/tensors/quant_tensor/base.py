@@ -16,6 +16,7 @@ from qconfig.tensors.classes import add_tensor_class
 from qconfig.tensors.fields import short_tensor
 from qconfig.tensors.quant_tensor.autograd import tied, untied
 from qconfig.tensors.quant_tensor.dispatch import run_aten, run_torch
+from qconfig.tensors.quant_tensor.export import recorded
 from qconfig.tensors.quant_tensor.fields import (
     Context,
     InnerAttributes,
@@ -107,17 +108,24 @@ class QuantTensor(torch.Tensor):
             if graph:
                 context = context._replace(differentiable=tuple(graph))
                 rest = {n: t for n, t in inner.items() if n not in graph}
-                return cast("Self", tied(lambda own: cls.unflat(rest | own, context, shape), graph))
-        return cls.unflat(inner, context, shape)
+                tensor = tied(lambda own: cls.unflat(rest | own, context, shape), graph)
+                return recorded(tensor)
+        return recorded(cls.unflat(inner, context, shape))
 
     @classmethod
     def unflat(cls, inner: Mapping[str, Any], context: Context, size: Any) -> Self:
         """Rebuild a tensor from what `flat` gives, unchecked and without a graph."""
         value = inner.get("value")
-        device = (inner["scale"] if value is None else value).device
-        make: Any = torch.Tensor._make_wrapper_subclass
+        payload = inner["scale"] if value is None else value
         strides = value.stride() if value is not None and value.shape == size else None
-        self = make(cls, size, strides=strides, dtype=context.dtype, device=device)
+        shown = {"strides": strides, "dtype": context.dtype, "device": payload.device}
+        make: Any = torch.Tensor._make_wrapper_subclass
+        if torch.is_inference_mode_enabled() and not payload.is_inference():
+            # torch wants views of an ordinary tensor to be ordinary ones there too.
+            with torch.inference_mode(mode=False):
+                self = make(cls, size, **shown)
+        else:
+            self = make(cls, size, **shown)
         state = self.__dict__
         state["_value"] = value
         state["_scale"] = inner["scale"]
@@ -235,8 +243,26 @@ class QuantTensor(torch.Tensor):
             with torch._C.DisableTorchFunctionSubclass():
                 graph = self.requires_grad
             if graph:
-                return untied(self, name)
-        return cast("torch.Tensor", self.inner(name))
+                return self.kept(name, lambda: untied(self, name))
+        return self.inner(name)
+
+    def kept(self, name: str, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """Return a tensor that is made from an inner one, the same one every time.
+
+        Dynamo guards the identity of what it read from an attribute. While a graph is traced,
+        nothing is kept: what one trace made means nothing to the next.
+        """
+        if not is_real(self.__dict__["_scale"]):
+            return make()
+        kept: dict[str, torch.Tensor] = self.__dict__.setdefault("_kept", {})
+        found = kept.get(name)
+        if found is None:
+            found = kept[name] = make()
+        return found
+
+    def forget(self) -> None:
+        """Drop what `kept` holds: elements have changed."""
+        self.__dict__.pop("_kept", None)
 
     def number(self, name: str) -> Any:
         """Return a bit width or exponent bias: an int where it is known, else a tensor."""

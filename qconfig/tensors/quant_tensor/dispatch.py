@@ -10,6 +10,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.errors import LayoutError, UnsupportedOperationError
 from qconfig.tensors.dispatch import aliased
 from qconfig.tensors.quant_tensor.autograd import added
+from qconfig.tensors.quant_tensor.export import is_access
 from qconfig.tensors.quant_tensor.fields import is_real
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _ITSELF: frozenset[Any] = frozenset(
         T._is_view,
         T.clone,
         T.contiguous,
+        T.copy_,
         T.cpu,
         T.cuda,
         T.detach,
@@ -94,6 +96,8 @@ def run_torch(table: "RuleTable", func: Any, args: Any, kwargs: dict[str, Any]) 
     if func is torch._has_compatible_shallow_copy_type:
         # Makes `module.to` swap parameters: setting `.data` would leave the inner tensors behind.
         return False
+    if is_access(func):
+        return _special(func, args, kwargs)
     if func in _CONVERSIONS:
         return args[0].to(getattr(torch, {"half": "float16", "double": "float64"}.get(name, name)))
     return run_on_values(func, args, kwargs)
@@ -188,6 +192,7 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
         )
     for name in target.flat()[0]:
         target.inner(name).copy_(source.inner(name), *args[2:], **kwargs)
+    target.forget()
     return aliased(func, args, kwargs, target)
 
 

@@ -1,5 +1,6 @@
 """What tensors with a grid for each group have: they are stored in groups, and shown without."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -14,6 +15,7 @@ class GroupwiseMixin:
         logical_shape: torch.Size
 
         def stored(self, name: str) -> torch.Tensor: ...
+        def kept(self, name: str, make: Callable[[], torch.Tensor]) -> torch.Tensor: ...
 
     @property
     def group_size(self) -> int:
@@ -52,21 +54,31 @@ class GroupwiseMixin:
         Raises:
             MetadataOnlyError: they are left out.
         """
-        return expanded(self.stored("value"), self.dequant_shape, self.group_dim)
+        stored = self.stored("value")
+        return self.kept(
+            _shown("value", stored), lambda: expanded(stored, self.dequant_shape, self.group_dim)
+        )
 
     @property
     def scale(self) -> torch.Tensor:
-        """A scale for each value, or one."""
-        return self._shown("scale")
+        """A scale for each value, or one; kept, so that `grouped_scale` is cheaper."""
+        return self._each("scale")
 
     @property
     def zero_point(self) -> torch.Tensor:
         """A zero point for each value, or one."""
-        return self._shown("zero_point")
+        return self._each("zero_point")
 
-    def _shown(self, name: str) -> torch.Tensor:
+    def _each(self, name: str) -> torch.Tensor:
         stored = self.stored(name)
-        return expanded_metadata(stored, self.dequant_shape, self.group_size, self.group_dim)
+        shape, size, dim = self.dequant_shape, self.group_size, self.group_dim
+        return self.kept(
+            _shown(name, stored), lambda: expanded_metadata(stored, shape, size, dim)
+        )
+
+
+def _shown(name: str, stored: torch.Tensor) -> str:
+    return f"shown {name}{' with a graph' if stored.requires_grad else ''}"
 
 
 def logical_shape(value: Any, group_dim: int, given: Any) -> tuple[int, ...]:

@@ -1,0 +1,44 @@
+"""torch.export with quant tensors as inputs or parameters.
+
+Export of pre-dispatch graphs records attributes of such classes as operators, for every tensor of
+the class, so that those that are made inside have to be recorded as well. torch offers this for
+constructors of subclasses (`torch._export.wrappers`); ours are made by rules, too.
+"""
+# ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
+
+from typing import Any
+
+import torch
+
+_PLAIN = torch.Tensor.__getattribute__
+
+
+def recorded(tensor: Any) -> Any:
+    """Return a tensor that was just made, recorded in the graph where one needs it."""
+    if type(tensor).__getattribute__ is _PLAIN or not torch.compiler.is_exporting():
+        return tensor
+    from torch._export.wrappers import _emit_flat_apply_call
+    from torch._ops import _get_dispatch_mode_pre_dispatch
+
+    mode = _get_dispatch_mode_pre_dispatch(torch._C._TorchDispatchModeKey.PROXY)
+    if mode is None:
+        return tensor
+    fields = {name: tensor.number(name) for name in tensor.fields.numbers}
+    fields |= {n: tensor.__dict__["_" + n] for n in tensor.fields.all if n not in fields}
+    cls = type(tensor)
+    _emit_flat_apply_call(  # type: ignore[no-untyped-call]
+        tracer=mode.tracer,
+        spec_name=cls.__name__.lower(),
+        const_target_for_apply=cls,
+        graphable_args=((), fields),
+        track_value=tensor,
+        call_spec_cache_key=cls.__name__.lower(),
+    )
+    return tensor
+
+
+def is_access(func: Any) -> bool:
+    """Return whether a function is the operator by which exported graphs read an attribute."""
+    return getattr(func, "_overloadname", None) == "default" and (
+        func.name() == "export::access_subclass_inner_tensor"
+    )
