@@ -131,7 +131,7 @@ _TENSORS = {
 def expand(data: Any, name: str = "") -> Any:
     """Return `data` of a file with all tensors as dtype, shape and data."""
     if isinstance(data, dict):
-        return {k: v if k == "options" else expand(v, k) for k, v in data.items()}
+        return {k: v if k in ("options", "steps") else expand(v, k) for k, v in data.items()}
     if name in _TENSORS and isinstance(data, int | float | str | list):
         return {"dtype": "torch.float32", "shape": _shape(data), "data": data}
     return [expand(each) for each in data] if isinstance(data, list) else data

@@ -44,9 +44,28 @@ _TABLE: dict[str, tuple[type, dict[str, Any]]] = {
     "Fp8e4m3WeightPerTensorFloat": (FloatQuantConfig, {"format": "FINITE_E4M3"}),
     "Fp8e5m2WeightPerTensorFloat": (FloatQuantConfig, {"format": "FINITE_E5M2"}),
 }
+_SEEN = {"scale_kind": "PARAMETER_FROM_STATS", "scale_statistic": "PERCENTILE"}
+_SHIFTED_SEEN = {
+    **_SEEN,
+    "scale_statistic": "PERCENTILE_INTERVAL",
+    "signed": False,
+    "zero_point_kind": "PARAMETER_FROM_STATS",
+    "zero_point_statistic": "PERCENTILE",
+}
+for _name, _given in (
+    ("Int8", _SEEN),
+    ("Uint8", {**_SEEN, "signed": False}),
+    ("ShiftedUint8", _SHIFTED_SEEN),
+):
+    _TABLE[f"{_name}ActPerTensorFloat"] = (IntQuantConfig, _given)
+    _TABLE[f"{_name}ActPerTensorFixedPoint"] = (IntQuantConfig, {**_given, **_POWER})
 for _kind in ("OCP", "FNUZ"):
     for _form in ("e4m3", "e5m2"):
         _given = {"format": f"{_kind}_{_form.upper()}"}
+        _TABLE[f"Fp8{_form}{_kind}ActPerTensorFloat"] = (
+            FloatQuantConfig,
+            {**_given, "scale_kind": "PARAMETER_FROM_STATS"},
+        )
         for _role in ("Weight", "Act"):
             _TABLE[f"Fp8{_form}{_kind}{_role}"] = (
                 FloatQuantConfig,
@@ -68,6 +87,7 @@ _NAMES = {
     "scaling_impl_type": "scale_kind",
     "scaling_init": "threshold",
     "max_val": "threshold",
+    "collect_stats_steps": "collect_steps",
 }
 
 
@@ -98,6 +118,17 @@ def quantized_activation(case: Mapping[str, Any], x: torch.Tensor) -> torch.Tens
 
     config = config_of(case["quantizer"], case["options"])
     return QuantIdentity(act=config, return_quant_tensor=True).eval()(x)
+
+
+def calibrated_activation(case: Mapping[str, Any], x: torch.Tensor) -> torch.Tensor:
+    """Return what our module makes of an activation after the training steps of a case."""
+    from qconfig.modules import QuantIdentity
+
+    config = config_of(case["quantizer"], case["options"])
+    module = QuantIdentity(act=config, return_quant_tensor=True).train()
+    for step in case["steps"]:
+        module(torch.tensor(step))
+    return module.eval()(x).detach()
 
 
 def module_names() -> dict[str, Any]:

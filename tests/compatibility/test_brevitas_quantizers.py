@@ -11,6 +11,7 @@ from tests.compatibility.brevitas_cases import build, describe, load, ours, outc
 from tests.compatibility.brevitas_compare import differences, inconsistencies, tolerance
 from tests.compatibility.brevitas_quantizers import (
     UNSUPPORTED,
+    calibrated_activation,
     module_names,
     quantized_activation,
     quantized_weight,
@@ -24,7 +25,11 @@ _NAMED: dict[str, tuple[str, dict[str, Any]]] = {
     "q_int4_weight_per_tensor": ("Int8WeightPerTensorFloat", {"bit_width": 4}),
     "q_uint8_shifted_weight": ("ShiftedUint8WeightPerTensorFloat", {}),
 }
-_MADE = {"wq": quantized_weight, "act": quantized_activation}
+_MADE = {
+    "wq": quantized_weight,
+    "act": quantized_activation,
+    "calibrated": calibrated_activation,
+}
 
 
 def _described(case: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Cases of Brevitas' quantizers, and of the modules that work on quant tensors.
 
 A quantizer's case names the class of `brevitas.quant` and the options that it is given with `let`.
-`wq`: a `QuantLinear` (or the module of `layer`) without bias whose weight is W, in eval mode, and
-its `quant_weight()`. `act`: a `QuantIdentity` that returns quant tensors, in eval mode.
+`wq`: a `QuantLinear` or `QuantConv2d` without bias whose weight is W, in eval mode, and its
+`quant_weight()`. `act`: a `QuantIdentity` that returns quant tensors, in eval mode; `calibrated`:
+the same after a step of training on each of `steps`.
 """
 
 import inspect
@@ -173,6 +174,41 @@ def _activations() -> list[tuple[str, str, str, dict[str, Any]]]:
     return rows
 
 
+STEPS = [
+    (torch.tensor(numbered((3, 4), modulus, offset)) / 4).tolist()
+    for modulus, offset in ((13, 6), (17, 5), (11, 8))
+]
+
+
+def _calibrated() -> list[tuple[str, str, str, dict[str, Any]]]:
+    rows = []
+    for name in (
+        "Int8ActPerTensorFloat",
+        "Uint8ActPerTensorFloat",
+        "ShiftedUint8ActPerTensorFloat",
+        "Int8ActPerTensorFixedPoint",
+        "Uint8ActPerTensorFixedPoint",
+        "ShiftedUint8ActPerTensorFixedPoint",
+        "Fp8e4m3OCPActPerTensorFloat",
+        "Fp8e5m2FNUZActPerTensorFloat",
+    ):
+        rows += [
+            (f"{name}_{steps}", name, "x", {"collect_stats_steps": steps}) for steps in (1, 3, 300)
+        ]
+        if "Fp8" not in name:
+            options = {"collect_stats_steps": 3, "bit_width": 4}
+            rows.append((f"{name}_3_bits_4", name, "x", options))
+    return rows
+
+
+def _trained(name: str, x: torch.Tensor, options: Mapping[str, Any]) -> Any:
+    layer = qnn.QuantIdentity(QUANTIZERS[name].let(**options), return_quant_tensor=True)
+    layer.train()
+    for step in STEPS:
+        layer(torch.tensor(step))
+    return layer.eval()(x).detach()
+
+
 def _weight(name: str, weight: torch.Tensor, options: Mapping[str, Any]) -> Any:
     quantizer = QUANTIZERS[name].let(**options)
     if weight.dim() == 4:
@@ -259,6 +295,11 @@ def quantizer_cases() -> list[dict[str, Any]]:
             "expr": f"{kind}({quantizer}, W{text})",
         }
         case["inputs"] = {"W": cases.describe(value, family)}
+        made.append({**case, "quantizer": quantizer, "options": options, "result": result})
+    for name, quantizer, given, options in _calibrated():
+        result = cases.describe(_trained(quantizer, ACTS[given], options), family)
+        case = {"id": name, "verdict": "reference", "expr": f"calibrated({quantizer}, W)"}
+        case |= {"inputs": {"W": cases.describe(ACTS[given], family)}, "steps": STEPS}
         made.append({**case, "quantizer": quantizer, "options": options, "result": result})
     names = {"qnn": qnn, "run": lambda module, x: module.eval()(x)}
     for name, expr in _truncated():
