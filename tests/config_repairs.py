@@ -14,6 +14,7 @@ from qconfig.configs.intx import INTX, SCALES
 from qconfig.configs.mx import MX_ELEMENTS
 from qconfig.migrations.torchao_values import PackingFormatV1
 from qconfig.versioning import Entry
+from tests import quant_repairs
 
 Draw = Callable[[Any], Any]
 Values = dict[str, Any]
@@ -224,6 +225,9 @@ CONFIG_REPAIRS = {
     "Float8FakeQuantizeConfig": _fake_float8,
     "Float8StaticActivationFloat8WeightConfig": _float8,
     "Float8WeightOnlyConfig": _float8,
+    "FloatQuantConfig": quant_repairs.fit_floats,
+    "GroupwiseFloatQuantConfig": quant_repairs.fit_float_groups,
+    "GroupwiseIntQuantConfig": quant_repairs.fit_integer_groups,
     "Int4WeightFakeQuantizeConfig": _fake_int4,
     "Int4WeightOnlyConfig": _int4,
     "Int8DynamicActivationInt4WeightConfig": _int8_int4,
@@ -232,6 +236,7 @@ CONFIG_REPAIRS = {
     "Int8DynamicActivationUIntxWeightConfig": _uintx,
     "Int8StaticActivationInt8WeightConfig": _int8,
     "Int8StaticActivationIntxWeightConfig": _intx_static,
+    "IntQuantConfig": quant_repairs.fit_integers,
     "IntxFakeQuantizeConfig": _fake_intx,
     "IntxWeightOnlyConfig": _intx,
     "MXDynamicActivationMXWeightConfig": _mx,

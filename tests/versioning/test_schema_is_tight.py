@@ -25,7 +25,7 @@ RELATIONS = (
     "outputs have a scale but are not quantized",
     "a scale that is calibrated is not dynamic",
     "ranges that are learned are not dynamic",
-    "does not go with base_config or the step CONVERT",
+    "does not go with ",
     "the step PREPARE has nothing to simulate",
     "data is not base64",
     "data has a wrong length",
