@@ -3,13 +3,14 @@
 from typing import ClassVar
 
 from qconfig.builders.base import Target, register_builder
+from qconfig.builders.quant_modules import QuantModuleBuilder
 from qconfig.builders.quant_weights import QuantWeightBuilder
 from qconfig.configs.float_quant import FloatQuantConfig
 from qconfig.layouts.float_quant import FloatQuantTensorLayout
 
 
 @register_builder(FloatQuantConfig)
-class FloatQuantBuilder(QuantWeightBuilder):
+class FloatQuantBuilder(QuantModuleBuilder, QuantWeightBuilder):
     """Gives FloatQuantTensors."""
 
     integers: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from qconfig.builders.base import Target, register_builder
+from qconfig.builders.quant_modules import QuantModuleBuilder
 from qconfig.builders.quant_weights import QuantWeightBuilder, group_fields
 from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.layouts.groupwise_quant import (
@@ -12,7 +13,7 @@ from qconfig.layouts.groupwise_quant import (
 
 
 @register_builder(GroupwiseIntQuantConfig)
-class GroupwiseIntQuantBuilder(QuantWeightBuilder):
+class GroupwiseIntQuantBuilder(QuantModuleBuilder, QuantWeightBuilder):
     """Gives GroupwiseIntQuantTensors."""
 
     integers: ClassVar[bool] = True
@@ -30,7 +31,7 @@ class GroupwiseIntQuantBuilder(QuantWeightBuilder):
 
 
 @register_builder(GroupwiseFloatQuantConfig)
-class GroupwiseFloatQuantBuilder(QuantWeightBuilder):
+class GroupwiseFloatQuantBuilder(QuantModuleBuilder, QuantWeightBuilder):
     """Gives GroupwiseFloatQuantTensors."""
 
     integers: ClassVar[bool] = False

@@ -3,13 +3,14 @@
 from typing import ClassVar
 
 from qconfig.builders.base import Target, register_builder
+from qconfig.builders.quant_modules import QuantModuleBuilder
 from qconfig.builders.quant_weights import QuantWeightBuilder
 from qconfig.configs.int_quant import IntQuantConfig
 from qconfig.layouts.int_quant import IntQuantTensorLayout
 
 
 @register_builder(IntQuantConfig)
-class IntQuantBuilder(QuantWeightBuilder):
+class IntQuantBuilder(QuantModuleBuilder, QuantWeightBuilder):
     """Gives IntQuantTensors."""
 
     integers: ClassVar[bool] = True

@@ -111,7 +111,7 @@ def apply_plan(model: "nn.Module", plan: Plan, *, calibration: Calibration | Non
             continue
         config = chosen_config(plan, entry)
         if isinstance(builder_of(config), ModuleBuilder):
-            modules |= built_module(model, config, entry, ties.get(entry.fqn, []))
+            modules |= built_module(model, config, entry, ties.get(entry.fqn, []), modules)
         else:
             tensor = _built(config, entry, parameters[entry.fqn], calibration)
             built[entry.fqn] = nn.Parameter(tensor, requires_grad=False)

@@ -36,7 +36,11 @@ def tied_names(plan: Plan) -> dict[str, list[str]]:
 
 
 def built_module(
-    model: "nn.Module", config: Config, entry: PlanEntry, tied: list[str]
+    model: "nn.Module",
+    config: Config,
+    entry: PlanEntry,
+    tied: list[str],
+    built: "dict[str, nn.Module]",
 ) -> "dict[str, nn.Module]":
     """Return the module that takes the place of the owner of a parameter, by its name.
 
@@ -45,6 +49,7 @@ def built_module(
         config: the config that the plan chose.
         entry: the parameter.
         tied: its other names.
+        built: the modules made so far: that of another parameter of the same owner goes on.
 
     Raises:
         BuildError: the parameter is tied, its owner is the model itself, or the builder refuses.
@@ -69,7 +74,7 @@ def built_module(
         )
     builder: Any = builder_of(config)
     try:
-        return {owner: builder.build_module(config, module, name)}
+        return {owner: builder.build_module(config, built.get(owner, module), name)}
     except QconfigError as error:
         raise error.at(fqn=entry.fqn) from None
 
@@ -80,6 +85,7 @@ def built_activations(model: "nn.Module", plan: Plan) -> "dict[str, nn.Module]":
     Raises:
         BuildError: a builder refuses one.
     """
+    devices = {parameter.device for parameter in model.parameters()}
     built: dict[str, nn.Module] = {}
     for entry in plan.modules:
         if entry.action is not Action.QUANTIZE:
@@ -87,11 +93,11 @@ def built_activations(model: "nn.Module", plan: Plan) -> "dict[str, nn.Module]":
         config = chosen_config(plan, entry)
         builder: Any = builder_of(config)
         try:
-            built[entry.fqn] = builder.build_activation_module(
-                config, model.get_submodule(entry.fqn)
-            )
+            module = builder.build_activation_module(config, model.get_submodule(entry.fqn))
         except QconfigError as error:
             raise error.at(fqn=entry.fqn) from None
+        # Nothing in the module says where it runs, but the rest of the model does.
+        built[entry.fqn] = module.to(next(iter(devices))) if len(devices) == 1 else module
     return built
 
 

@@ -90,12 +90,12 @@ class QuantWeightLayer(QuantModule):
         self.weight_quant = None if weight is None else WeightQuantizer(weight, values)
         self.bias_quant = None if bias is None or own is None else bias_quantizer(bias, own)
         for name, (config, channels) in (("input_quant", inputs), ("output_quant", outputs)):
-            quantizer = None if config is None else ActivationQuantizer(config, channels)
-            setattr(
-                self,
-                name,
-                quantizer if quantizer is None else quantizer.to(values.device, values.dtype),
-            )
+            made = None
+            if config is not None:
+                # Statistics of many steps need more bits than activations of 16 have.
+                wide = torch.promote_types(torch.float32, values.dtype)
+                made = ActivationQuantizer(config, channels).to(values.device, wide)
+            setattr(self, name, made)
         self.train(self.training)
 
     def quant_weight(self) -> torch.Tensor:

@@ -18,7 +18,7 @@ from qconfig.modules.truncation import averaged_bits, truncated
 from qconfig.tensors.fake_quantized import adopt
 from qconfig.tensors.quant_tensor import IntQuantTensor
 
-_Pair = tuple[torch.Tensor, torch.Tensor]
+_Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 class _TruncPool(QuantModule):
@@ -67,8 +67,8 @@ class _TruncPool(QuantModule):
     ) -> torch.Tensor:
         trunc: Any = self.trunc_config
         count = self._window(shape)
-        bits = facts.number("bit_width") if isinstance(facts, IntQuantTensor) else facts.bit_width
-        scale, zero_point = cast("_Pair", (facts.scale, facts.zero_point))
+        known = (facts.scale, facts.zero_point, facts.bit_width)
+        scale, zero_point, bits = cast("_Three", known)
         value, scale, zero_point = truncated(
             pooled,
             scale / count,

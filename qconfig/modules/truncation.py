@@ -1,22 +1,18 @@
 """Fewer bits for integers that have many: the lowest ones are dropped."""
 
-from typing import Any
-
 import torch
 
 from qconfig.configs.quant_choices import RoundingMode
 from qconfig.tensors.quantizers import clamp, code_bounds, rounded
 
 
-def averaged_bits(bits: Any, count: int) -> Any:
+def averaged_bits(bits: torch.Tensor, count: int) -> torch.Tensor:
     """Return the bits of the sum of `count` integers: `ceil(log2((2**bits - 1) * count))`.
 
     Args:
-        bits: those of one integer, an int or a tensor of shape ().
+        bits: those of one integer, shape ().
         count: how many are summed.
     """
-    if isinstance(bits, int):
-        return ((2**bits - 1) * count - 1).bit_length()
     return rounded(torch.log2((2**bits - 1) * count), RoundingMode.CEIL)
 
 
@@ -24,7 +20,7 @@ def truncated(
     value: torch.Tensor,
     scale: torch.Tensor,
     zero_point: torch.Tensor,
-    bits: Any,
+    bits: torch.Tensor,
     kept: int,
     *,
     signed: bool,
@@ -40,13 +36,13 @@ def truncated(
         value: on the grid of `scale` and `zero_point`, up to the error of floats.
         scale: step of the grid, broadcasts to `value`.
         zero_point: integer of the value zero, broadcasts to `value`.
-        bits: how many the integers have, an int or a tensor of shape ().
+        bits: how many the integers have, shape ().
         kept: how many are left.
         signed: whether integers may be negative.
         narrow_range: whether the least signed or greatest unsigned integer is left out.
         rounding: how the quotient becomes an integer.
     """
-    dropped: Any = 2.0 ** (bits - kept)
+    dropped = 2.0 ** (bits - kept)
     integers = rounded(value / scale + zero_point)
     low, high = code_bounds(
         torch.tensor(float(kept), device=value.device), signed=signed, narrow_range=narrow_range
