@@ -218,7 +218,7 @@ def _floats() -> list[Row]:
         Row("float_empty", "-fe", "quirk", values("-fe.value")),
     ]
     rows += [
-        Row(f"grad_float_{n}", e, grad={"ft": ["value", "scale"]})
+        Row(f"gradient_float_{n}", e, grad={"ft": ["value", "scale"]})
         for n, e in {
             "value": "ft.value.sum()",
             "add": "(ft + t).sum()",
@@ -355,14 +355,14 @@ def _groups() -> list[Row]:
             },
             "flags",
         ),
-        Row("grad_group_int", "i.value.square().sum()", grad={"i": ["value"]}),
+        Row("gradient_group_int", "i.value.square().sum()", grad={"i": ["value"]}),
         Row(
-            "grad_group_int_codes",
+            "gradient_group_int_codes",
             "i.int(float_datatype=True).sum()",
             grad={"i": ["value", "scale"]},
         ),
-        Row("grad_group_padded", "(ip * 2.0).sum()", grad={"ip": ["value"]}),
-        Row("grad_group_float", "(g + g).square().sum()", grad={"g": ["value"]}),
+        Row("gradient_group_padded", "(ip * 2.0).sum()", grad={"ip": ["value"]}),
+        Row("gradient_group_float", "(g + g).square().sum()", grad={"g": ["value"]}),
     ]
     return rows
 

@@ -203,7 +203,7 @@ def _pools() -> list[Row]:
 def _gradients() -> list[Row]:
     both = {"at": ["value", "scale"]}
     rows = [
-        Row(f"grad_{n}", e, grad=both)
+        Row(f"gradient_{n}", e, grad=both)
         for n, e in {
             "value": "at.value.sum()",
             "int_float": "at.int(float_datatype=True).sum()",
@@ -227,33 +227,33 @@ def _gradients() -> list[Row]:
         }.items()
     ]
     rows += [
-        Row("grad_channels", "p0.int(float_datatype=True).sum()", grad={"p0": ["value", "scale"]}),
-        Row("grad_weight", "F.linear(a, wp).value.square().sum()", grad={"wp": ["value", "scale"]}),
+        Row("gradient_channels", "p0.int(float_datatype=True).sum()", grad={"p0": ["value", "scale"]}),
+        Row("gradient_weight", "F.linear(a, wp).value.square().sum()", grad={"wp": ["value", "scale"]}),
         Row(
-            "grad_bias",
+            "gradient_bias",
             "F.linear(a, w, f3).value.square().sum()",
             grad={"f3": [""], "w": ["value"]},
         ),
         Row(
-            "grad_zero_point",
+            "gradient_zero_point",
             "z.int(float_datatype=True).sum()",
             grad={"z": ["value", "zero_point"]},
         ),
         Row(
-            "grad_image",
+            "gradient_image",
             "F.conv2d(img, k2).value.square().sum()",
             grad={"img": ["value"], "k2": ["value"]},
         ),
         Row(
-            "grad_pool",
+            "gradient_pool",
             "F.avg_pool2d(img, 2, 2, 0, False, True, None).value.square().sum()",
             grad={"img": ["value", "scale"]},
         ),
         Row(
-            "grad_embedding", "F.embedding(ids, emb).value.square().sum()", grad={"emb": ["value"]}
+            "gradient_embedding", "F.embedding(ids, emb).value.square().sum()", grad={"emb": ["value"]}
         ),
         Row(
-            "grad_bit_width",
+            "gradient_bit_width",
             "(lb + a).bit_width.sum()",
             note="to the hundredth: one code more or less in the sum's range",
             grad={"lb": ["bit_width", "value"]},
