@@ -1,5 +1,7 @@
 """Layouts of fake-quantized values in groups, current versions; those of Brevitas are retired."""
 
+from typing import Any
+
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
@@ -15,11 +17,11 @@ _VALUE = (
 )
 
 
-def _group_size() -> int:
+def _group_size() -> Any:
     return attribute("Values of a group.", minimum=1, maximum=_SIZE)
 
 
-def _group_dim() -> int:
+def _group_dim() -> Any:
     return attribute(
         "Logical dimension that is cut into groups; negative ones count from the end.",
         minimum=-16,
@@ -27,7 +29,7 @@ def _group_dim() -> int:
     )
 
 
-def _dequant_shape() -> tuple[int, ...]:
+def _dequant_shape() -> Any:
     return attribute("Logical shape.", min_length=1, max_length=15)
 
 

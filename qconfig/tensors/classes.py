@@ -1,18 +1,35 @@
 """The closed table from layout class to tensor class."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from qconfig.errors import LayoutError, RegistrationError, nearest
 from qconfig.versioning.modules import load_plugins
 
-if TYPE_CHECKING:
-    from qconfig.tensors.base import PackedTensor
 
-_classes: "dict[type, type[PackedTensor]]" = {}
+class LayoutTensor(Protocol):
+    """A tensor that is made of a layout, and gives one: packed, or fake-quantized."""
+
+    @classmethod
+    def from_layout(cls, layout: Any, *, check: bool = False) -> Any:
+        """Return the tensor of a layout; see `PackedTensor.from_layout`."""
+
+    @classmethod
+    def check_layout_values(cls, layout: Any) -> None:
+        """Check the elements of a layout."""
+
+    @classmethod
+    def simplify(cls, layout: Any) -> Any:
+        """Return a layout of equal values that computes faster."""
+
+    def to_layout(self) -> Any:
+        """Return the layout record of the tensor."""
 
 
-def add_tensor_class(layout_class: type, tensor_class: "type[PackedTensor]") -> None:
-    """Register the tensor class of a layout class; `PackedTensor` calls it for each subclass.
+_classes: dict[type, type[LayoutTensor]] = {}
+
+
+def add_tensor_class(layout_class: type, tensor_class: type[LayoutTensor]) -> None:
+    """Register the tensor class of a layout class; base classes call it for each subclass.
 
     Raises:
         RegistrationError: the layout has a tensor class already.
@@ -24,7 +41,7 @@ def add_tensor_class(layout_class: type, tensor_class: "type[PackedTensor]") -> 
     _classes[layout_class] = tensor_class
 
 
-def tensor_class_of(layout_class: type) -> "type[PackedTensor]":
+def tensor_class_of(layout_class: type) -> type[LayoutTensor]:
     """Return the tensor class that holds a current layout class.
 
     Raises:

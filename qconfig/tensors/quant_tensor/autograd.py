@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 if TYPE_CHECKING:
-    from qconfig.tensors.quant_tensor.base import QuantTensor
+    from qconfig.tensors.quant_tensor.inner import InnerTensors
 
 
 class _Tie(torch.autograd.Function):
@@ -39,7 +39,7 @@ class _Untie(torch.autograd.Function):
         ctx.name = name
         ctx.cls, ctx.size = type(tensor), tensor.logical_shape
         names, ctx.context = tensor.flat()
-        shown = {n: tensor.inner(n) for n in names}
+        shown = {n: tensor.raw(n) for n in names}
         ctx.shapes = {n: (t.shape, t.dtype) for n, t in shown.items()}
         return cast("torch.Tensor", shown[name].detach())
 
@@ -63,7 +63,7 @@ def tied(make: Any, tensors: dict[str, torch.Tensor]) -> Any:
     return _Tie.apply(make, tuple(tensors), *tensors.values())  # type: ignore[no-untyped-call]
 
 
-def untied(tensor: "QuantTensor", name: str) -> torch.Tensor:
+def untied(tensor: "InnerTensors", name: str) -> torch.Tensor:
     """Return an inner tensor with a graph that leads to the outer one."""
     return cast("torch.Tensor", _Untie.apply(tensor, name))  # type: ignore[no-untyped-call]
 
@@ -73,8 +73,8 @@ def added(first: Any, second: Any) -> Any:
     if type(first) is not type(second):
         plain, own = (second, first) if hasattr(type(first), "inner_names") else (first, second)
         names, context = own.flat()
-        inner = {n: own.inner(n) + plain if n == "value" else own.inner(n) for n in names}
+        inner = {n: own.raw(n) + plain if n == "value" else own.raw(n) for n in names}
         return own.unflat(inner, context, own.logical_shape)
     names, context = first.flat()
-    inner = {n: first.inner(n) + second.inner(n) for n in names}
+    inner = {n: first.raw(n) + second.raw(n) for n in names}
     return first.unflat(inner, context, first.logical_shape)

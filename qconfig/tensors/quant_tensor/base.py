@@ -6,15 +6,14 @@ without a rule computes with the values and gives a plain tensor.
 """
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
-from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 import torch
 
-from qconfig.errors import LayoutError, MetadataOnlyError, QuantTensorError, nearest
+from qconfig.errors import LayoutError, QuantTensorError, nearest
 from qconfig.tensors.classes import add_tensor_class
 from qconfig.tensors.fields import short_tensor
-from qconfig.tensors.quant_tensor.autograd import tied, untied
+from qconfig.tensors.quant_tensor.autograd import tied
 from qconfig.tensors.quant_tensor.dispatch import run_aten, run_torch
 from qconfig.tensors.quant_tensor.export import recorded
 from qconfig.tensors.quant_tensor.fields import (
@@ -26,12 +25,13 @@ from qconfig.tensors.quant_tensor.fields import (
     as_tensor,
     is_real,
 )
+from qconfig.tensors.quant_tensor.inner import InnerTensors
 from qconfig.tensors.quant_tensor.pickles import allow_in_weights_only, reduce_quant, stable_hash
 from qconfig.tensors.quant_tensor.rules import RuleTable
 from qconfig.versioning import Layout, registry
 
 
-class QuantTensor(torch.Tensor):
+class QuantTensor(InnerTensors):
     """A tensor of values on a grid, described by a layout class.
 
     A subclass says `layout_class = ...` and its `rules`; its constructor takes the fields of the
@@ -51,9 +51,6 @@ class QuantTensor(torch.Tensor):
     layout_class: ClassVar[type]
     kind: ClassVar[str]
     rules: ClassVar[RuleTable] = RuleTable()
-    fields: ClassVar[QuantFields]
-    inner_names: ClassVar[tuple[str, ...]]
-    logical_shape: torch.Size
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -109,35 +106,8 @@ class QuantTensor(torch.Tensor):
                 context = context._replace(differentiable=tuple(graph))
                 rest = {n: t for n, t in inner.items() if n not in graph}
                 tensor = tied(lambda own: cls.unflat(rest | own, context, shape), graph)
-                return recorded(tensor)
-        return recorded(cls.unflat(inner, context, shape))
-
-    @classmethod
-    def unflat(cls, inner: Mapping[str, Any], context: Context, size: Any) -> Self:
-        """Rebuild a tensor from what `flat` gives, unchecked and without a graph."""
-        value = inner.get("value")
-        payload = inner["scale"] if value is None else value
-        strides = value.stride() if value is not None and value.shape == size else None
-        shown = {"strides": strides, "dtype": context.dtype, "device": payload.device}
-        make: Any = torch.Tensor._make_wrapper_subclass
-        if torch.is_inference_mode_enabled() and not payload.is_inference():
-            # torch wants views of an ordinary tensor to be ordinary ones there too.
-            with torch.inference_mode(mode=False):
-                self = make(cls, size, **shown)
-        else:
-            self = make(cls, size, **shown)
-        state = self.__dict__
-        state["_value"] = value
-        state["_scale"] = inner["scale"]
-        state["_zero_point"] = inner["zero_point"]
-        for name in cls.fields.numbers:
-            state["_" + name] = inner.get(name)
-        for name, found in zip(cls.fields.attributes, context.attributes, strict=True):
-            state["_" + name] = found
-        state["_context"] = context
-        # torch's own `shape` of a subclass takes a detour of microseconds.
-        state["logical_shape"] = size
-        return cast("Self", self)
+                return cast("Self", recorded(tensor))
+        return cast("Self", recorded(cls.unflat(inner, context, shape)))
 
     @classmethod
     def from_layout(cls, layout: Layout, *, check: bool = False) -> Self:
@@ -154,19 +124,19 @@ class QuantTensor(torch.Tensor):
         from qconfig.tensors.fields import materialized
 
         current: Any = layout
-        if type(layout) is not cls.layout_class:
+        if not isinstance(current, cls.layout_class):
             current = registry.convert(wrapped(layout))
-        if type(current) is not cls.layout_class:
+        if not isinstance(current, cls.layout_class):
             raise LayoutError(
                 f"{cls.__name__} cannot hold this layout",
                 found=type(layout).__name__,
                 expected=cls.layout_class.__name__,
             )
-        tensors = materialized(current, cls.fields.tensors)
+        fields: dict[str, Any] = materialized(current, cls.fields.tensors)
         if check:
             cls.check_layout_values(current)
-        attributes = {name: getattr(current, name) for name in cls.fields.attributes}
-        return cls.made(current.shape, **tensors, **attributes)
+        fields |= {name: getattr(current, name) for name in cls.fields.attributes}
+        return cls.made(tuple(layout.shape), **fields)
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:
@@ -190,7 +160,7 @@ class QuantTensor(torch.Tensor):
     def metadata_only(self) -> Self:
         """Return the tensor without its value: shape, dtype, device and metadata stay."""
         names, context = self.flat()
-        inner = {name: self.inner(name) for name in names if name != "value"}
+        inner = {name: self.raw(name) for name in names if name != "value"}
         return self.unflat(inner, context._replace(differentiable=()), self.logical_shape)
 
     def with_value(self, value: torch.Tensor) -> Self:
@@ -206,108 +176,6 @@ class QuantTensor(torch.Tensor):
                 expected=str(tuple(self.logical_shape)),
             )
         return self.set(value=value)
-
-    def inner(self, name: str) -> torch.Tensor:
-        """Return an inner tensor as it is stored, without a graph.
-
-        Raises:
-            MetadataOnlyError: the value, where it is left out.
-        """
-        found = self.__dict__["_" + name]
-        if found is not None:
-            return cast("torch.Tensor", found)
-        if name in self.fields.numbers:
-            known = self.known(name)
-            scale = self.__dict__["_scale"]
-            found = self.__dict__["_" + name] = as_tensor(known, scale.device, like=scale)
-            return found
-        raise MetadataOnlyError(
-            f"{type(self).__name__} keeps metadata alone: it has no value",
-            found=f"shape {tuple(self.logical_shape)}",
-            hint="give it one with with_value()",
-        )
-
-    def known(self, name: str) -> int | None:
-        """Return a bit width or exponent bias that is a known int, or None."""
-        context: Context = self.__dict__["_context"]
-        return context.numbers[self.fields.numbers.index(name)]
-
-    def stored(self, name: str) -> torch.Tensor:
-        """Return an inner tensor as it is stored, differentiable.
-
-        Raises:
-            MetadataOnlyError: the value, where it is left out.
-        """
-        state = self.__dict__
-        if name in state["_context"].differentiable and torch.is_grad_enabled():
-            with torch._C.DisableTorchFunctionSubclass():
-                graph = self.requires_grad
-            if graph:
-                return self.kept(name, lambda: untied(self, name))
-        return self.inner(name)
-
-    def kept(self, name: str, make: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Return a tensor that is made from an inner one, the same one every time.
-
-        Dynamo guards the identity of what it read from an attribute. While a graph is traced,
-        nothing is kept: what one trace made means nothing to the next.
-        """
-        if not is_real(self.__dict__["_scale"]):
-            return make()
-        kept: dict[str, torch.Tensor] = self.__dict__.setdefault("_kept", {})
-        found = kept.get(name)
-        if found is None:
-            found = kept[name] = make()
-        return found
-
-    def forget(self) -> None:
-        """Drop what `kept` holds: elements have changed."""
-        self.__dict__.pop("_kept", None)
-
-    def number(self, name: str) -> Any:
-        """Return a bit width or exponent bias: an int where it is known, else a tensor."""
-        known = self.known(name)
-        return self.stored(name) if known is None else known
-
-    @property
-    def is_symmetric(self) -> bool | None:
-        """Whether the zero point is 0; None while tracing, where elements are not known."""
-        context = self.__dict__["_context"]
-        if context.symmetric is None:
-            zero_point = self.__dict__["_zero_point"]
-            if is_real(zero_point):
-                context = context._replace(symmetric=not zero_point.any().item())
-                self.__dict__["_context"] = context
-        return cast("bool | None", context.symmetric)
-
-    @property
-    def value(self) -> torch.Tensor:
-        """The values, dequantized.
-
-        Raises:
-            MetadataOnlyError: they are left out.
-        """
-        return self.stored("value")
-
-    @property
-    def scale(self) -> torch.Tensor:
-        """The step of the grid; broadcasts to `value`."""
-        return self.stored("scale")
-
-    @property
-    def zero_point(self) -> torch.Tensor:
-        """What stands for the value zero, in units of `scale`; broadcasts to `value`."""
-        return self.stored("zero_point")
-
-    @property
-    def signed(self) -> bool:
-        """Whether there are negative codes."""
-        return cast("bool", self.__dict__["_signed"])
-
-    @property
-    def training(self) -> bool:
-        """Whether it was made in training, where scales of operands may differ."""
-        return cast("bool", self.__dict__["_training"])
 
     # the way back
 
@@ -371,52 +239,7 @@ class QuantTensor(torch.Tensor):
         """
         return self.layout_class(**self.inner_tensors, **self.inner_attributes)
 
-    @property
-    def inner_tensors(self) -> dict[str, torch.Tensor]:
-        """The tensor fields by name, as they are stored, without a graph.
-
-        Raises:
-            MetadataOnlyError: there is no value.
-        """
-        return {name: self.inner(name) for name in self.fields.tensors}
-
-    @property
-    def inner_attributes(self) -> dict[str, Any]:
-        """The plain fields by name."""
-        return {name: self.__dict__["_" + name] for name in self.fields.attributes}
-
-    @property
-    def packed_nbytes(self) -> int:
-        """Bytes of all inner tensors."""
-        return sum(tensor.nbytes for tensor in self.inner_tensors.values())
-
-    def map_tensors(
-        self,
-        function: Callable[[torch.Tensor], torch.Tensor],
-        *,
-        dtype: torch.dtype | None = None,
-    ) -> Self:
-        """Return the tensor with a function applied to each inner tensor, without a graph.
-
-        Args:
-            function: keeps shapes.
-            dtype: converts value, scale and zero point to this type first.
-        """
-        names, context = self.flat()
-        inner = {name: function(self.inner(name)) for name in names}
-        if dtype is not None:
-            inner |= {n: t.to(dtype) for n, t in inner.items() if n in self.fields.values}
-            context = context._replace(dtype=dtype)
-        return self.unflat(inner, context, self.logical_shape)
-
     # protocols of torch
-
-    def flat(self) -> tuple[list[str], Context]:
-        """Return the names of the inner tensors that are there, and plain, hashable data."""
-        for name in self.fields.numbers:
-            self.inner(name)  # made, if it was known as an int only
-        names = self.inner_names if self.__dict__["_value"] is not None else self.inner_names[1:]
-        return list(names), self.__dict__["_context"]._replace(symmetric=self.is_symmetric)
 
     def __tensor_flatten__(self) -> tuple[list[str], Context]:
         """Return the attributes that are inner tensors, and plain, hashable data."""
@@ -490,14 +313,14 @@ class QuantTensor(torch.Tensor):
         shown |= self.inner_attributes
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in shown.items())})"
 
-    def __iadd__(self, other: Any) -> Any:  # type: ignore[override,misc]
+    def __iadd__(self, other: Any) -> Any:  # type: ignore[misc]
         return self + other
 
-    def __isub__(self, other: Any) -> Any:  # type: ignore[override,misc]
+    def __isub__(self, other: Any) -> Any:  # type: ignore[misc]
         return self - other
 
-    def __imul__(self, other: Any) -> Any:  # type: ignore[override,misc]
+    def __imul__(self, other: Any) -> Any:  # type: ignore[misc]
         return self * other
 
-    def __itruediv__(self, other: Any) -> Any:  # type: ignore[override,misc]
+    def __itruediv__(self, other: Any) -> Any:  # type: ignore[misc]
         return self / other

@@ -2,7 +2,7 @@
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -65,12 +65,12 @@ _ITSELF: frozenset[Any] = frozenset(
     }
 )
 """Functions that ask for or copy the tensor itself."""
-_CONVERSIONS = (T.half, T.float, T.double, T.bfloat16)
+_GRAD: Any = cast("Any", T.grad).__get__
+_SET_DATA: Any = cast("Any", T.data).__set__
 _COMPUTED: frozenset[Any] = frozenset(
     getattr(T, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag")
 )
 """Attributes that are operations."""
-_AUTOGRAD: frozenset[Any] = frozenset({torch.autograd.grad, torch.autograd.backward, T.backward})
 
 
 def is_quant(value: Any) -> bool:
@@ -89,27 +89,22 @@ def run_torch(table: "RuleTable", func: Any, args: Any, kwargs: dict[str, Any]) 
     if rule is not None:
         return rule(func, *args, **kwargs)
     name = getattr(func, "__name__", "")
-    if func in _ITSELF or (name in {"__get__", "__set__"} and func not in _COMPUTED):
-        return _special(func, args, kwargs)
-    if func in _AUTOGRAD:
-        return _gradients(func, args, kwargs)
-    if func is torch._has_compatible_shallow_copy_type:
-        # Makes `module.to` swap parameters: setting `.data` would leave the inner tensors behind.
-        return False
-    if is_access(func):
-        return _special(func, args, kwargs)
-    if func in _CONVERSIONS:
-        return args[0].to(getattr(torch, {"half": "float16", "double": "float64"}.get(name, name)))
+    is_attribute = name in {"__get__", "__set__"} and func not in _COMPUTED
+    if is_attribute or func in _ITSELF or is_access(func):
+        return _on_itself(func, args, kwargs)
+    special = _SPECIAL.get(func)
+    if special is not None:
+        return special(func, args, kwargs)
     return run_on_values(func, args, kwargs)
 
 
-def _special(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    if func is T.data.__set__:  # type: ignore[attr-defined]
+def _on_itself(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    if func is _SET_DATA:
         raise _in_place(args, "data =", "copy_ from a quant tensor, or make a new one")
     with torch._C.DisableTorchFunctionSubclass():
         result = func(*args, **kwargs)
-    if func is T.grad.__get__ and is_quant(result):  # type: ignore[attr-defined]
-        return result.inner("value")
+    if func is _GRAD and is_quant(result):
+        return result.raw("value")
     return result
 
 
@@ -119,9 +114,31 @@ def _gradients(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if result is None:
         return None
     # A tracer wants the gradient of a subclass as it is; for others it is that of the values.
-    return tuple(
-        g.inner("value") if is_quant(g) and is_real(g.inner("value")) else g for g in result
-    )
+    return tuple(g.raw("value") if is_quant(g) and is_real(g.raw("value")) else g for g in result)
+
+
+def _converted(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    return args[0].to(_CONVERSIONS[func])
+
+
+def _compatible(func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    # Makes `module.to` swap parameters: setting `.data` would leave the inner tensors behind.
+    return False
+
+
+_CONVERSIONS: dict[Any, torch.dtype] = {
+    T.half: torch.float16,
+    T.bfloat16: torch.bfloat16,
+    T.float: torch.float32,
+    T.double: torch.float64,
+}
+_SPECIAL: dict[Any, Callable[..., Any]] = {
+    torch.autograd.grad: _gradients,
+    torch.autograd.backward: _gradients,
+    T.backward: _gradients,
+    torch._has_compatible_shallow_copy_type: _compatible,
+    **dict.fromkeys(_CONVERSIONS, _converted),
+}
 
 
 def run_on_values(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -175,7 +192,7 @@ def _viewed(func: Any, args: Any, kwargs: Any) -> Any:
 def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     dtype = kwargs.pop("dtype", None)
     if dtype is not None and not DType.parse(dtype).is_float:
-        return func(args[0].inner("value"), **kwargs, dtype=dtype)
+        return func(args[0].raw("value"), **kwargs, dtype=dtype)
     return args[0].map_tensors(lambda t: func(t, **kwargs), dtype=dtype)
 
 
@@ -191,7 +208,7 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
             hint="convert the source first, or load with assign=True",
         )
     for name in target.flat()[0]:
-        target.inner(name).copy_(source.inner(name), *args[2:], **kwargs)
+        target.raw(name).copy_(source.raw(name), *args[2:], **kwargs)
     target.forget()
     return aliased(func, args, kwargs, target)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-_PLAIN = torch.Tensor.__getattribute__
+_PLAIN: Any = torch.Tensor.__getattribute__
 
 
 def recorded(tensor: Any) -> Any:
@@ -20,13 +20,13 @@ def recorded(tensor: Any) -> Any:
     from torch._export.wrappers import _emit_flat_apply_call
     from torch._ops import _get_dispatch_mode_pre_dispatch
 
-    mode = _get_dispatch_mode_pre_dispatch(torch._C._TorchDispatchModeKey.PROXY)
+    mode = _get_dispatch_mode_pre_dispatch(torch._C._TorchDispatchModeKey.PROXY)  # type: ignore[no-untyped-call]
     if mode is None:
         return tensor
     fields = {name: tensor.number(name) for name in tensor.fields.numbers}
     fields |= {n: tensor.__dict__["_" + n] for n in tensor.fields.all if n not in fields}
     cls = type(tensor)
-    _emit_flat_apply_call(  # type: ignore[no-untyped-call]
+    _emit_flat_apply_call(
         tracer=mode.tracer,
         spec_name=cls.__name__.lower(),
         const_target_for_apply=cls,

@@ -1,25 +1,18 @@
 """What tensors of small floats have: their format, the small floats, validity."""
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 
 from qconfig.errors import QuantTensorError
 from qconfig.tensors.quant_tensor.fields import is_real
+from qconfig.tensors.quant_tensor.inner import InnerTensors
 from qconfig.tensors.quant_tensor.int_mixin import TOLERANCE
 from qconfig.tensors.quant_tensor.rounding import round_ste
 
 
-class FloatMixin:
+class FloatMixin(InnerTensors):
     """Properties and methods of small floats; mixed into QuantTensor."""
-
-    if TYPE_CHECKING:
-        value: torch.Tensor
-        scale: torch.Tensor
-        signed: bool
-
-        def stored(self, name: str) -> torch.Tensor: ...
-        def number(self, name: str) -> Any: ...
 
     @property
     def exponent_bit_width(self) -> torch.Tensor:
@@ -124,7 +117,8 @@ class FloatMixin:
                 expected=f"multiples of their steps up to {float(self.max_value):g}, times scale",
             )
         significands, step = self._significands()
-        return (round_ste(significands) * step).to(self.scale.dtype)
+        minifloats: torch.Tensor = (round_ste(significands) * step).to(self.scale.dtype)
+        return minifloats
 
 
 def inner_scale(scaled: torch.Tensor, mantissa: Any, bias: Any) -> torch.Tensor:

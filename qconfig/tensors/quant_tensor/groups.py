@@ -41,4 +41,4 @@ def grouped(value: torch.Tensor, group_size: int, group_dim: int) -> torch.Tenso
     missing = -value.shape[dim] % group_size
     if missing:
         value = functional.pad(value, (0, 0) * (value.dim() - dim - 1) + (0, missing))
-    return value.unflatten(dim, (-1 if value.shape[dim] else 0, group_size))
+    return value.reshape(grouped_shape(tuple(value.shape), group_size, group_dim))

@@ -56,6 +56,7 @@ class GroupwiseFloatQuantTensor(GroupwiseMixin, FloatMixin, QuantTensor):
         training: Any = False,  # noqa: FBT002
         dequant_shape: Any = None,
     ) -> Self:
+        """Check that the fields fit together, and make the tensor."""
         return cls.checked(
             value=value,
             scale=scale,

@@ -46,6 +46,7 @@ class GroupwiseIntQuantTensor(GroupwiseMixin, IntMixin, QuantTensor):
         training: Any = False,  # noqa: FBT002
         dequant_shape: Any = None,
     ) -> Self:
+        """Check that the fields fit together, and make the tensor."""
         return cls.checked(
             value=value,
             scale=scale,

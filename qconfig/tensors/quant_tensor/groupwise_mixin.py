@@ -1,21 +1,15 @@
 """What tensors with a grid for each group have: they are stored in groups, and shown without."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 
 from qconfig.tensors.quant_tensor.groups import expanded, expanded_metadata
+from qconfig.tensors.quant_tensor.inner import InnerTensors
 
 
-class GroupwiseMixin:
+class GroupwiseMixin(InnerTensors):
     """Properties of groups; mixed into QuantTensor before the kind of its elements."""
-
-    if TYPE_CHECKING:
-        logical_shape: torch.Size
-
-        def stored(self, name: str) -> torch.Tensor: ...
-        def kept(self, name: str, make: Callable[[], torch.Tensor]) -> torch.Tensor: ...
 
     @property
     def group_size(self) -> int:
@@ -72,9 +66,7 @@ class GroupwiseMixin:
     def _each(self, name: str) -> torch.Tensor:
         stored = self.stored(name)
         shape, size, dim = self.dequant_shape, self.group_size, self.group_dim
-        return self.kept(
-            _shown(name, stored), lambda: expanded_metadata(stored, shape, size, dim)
-        )
+        return self.kept(_shown(name, stored), lambda: expanded_metadata(stored, shape, size, dim))
 
 
 def _shown(name: str, stored: torch.Tensor) -> str:

@@ -18,7 +18,7 @@ _SIGNED = Formula("signed1 or signed2", lambda a, b: a.signed or b.signed)
 _TRAINING = Formula("training1 or training2", lambda a, b: a.training or b.training)
 _MEAN = Formula("(scale1 + scale2) / 2", common_scale)
 _BITS_OF_BOTH = Formula("bits1 + bits2", lambda a, b: a.number("bit_width") + b.number("bit_width"))
-_ZERO = Formula("0", lambda *operands: 0)
+_ZERO = Formula("0", lambda *_: 0)
 
 
 def _pair(result: dict[str, Formula], condition: Callable[[Any, Any], bool] | None = None) -> Any:
@@ -75,7 +75,7 @@ _DIFFERENCE = {
     "scale": _MEAN,
     "zero_point": Formula("zp1 - zp2", lambda a, b: a.zero_point - b.zero_point),
     "bit_width": Formula("as a + (-b)", _difference_bits),
-    "signed": Formula("true", lambda a, b: True),
+    "signed": Formula("true", lambda *_: True),
     "training": _TRAINING,
 }
 _PRODUCT = {
@@ -199,7 +199,7 @@ ARITHMETIC = (
     Rule(
         "+a",
         (T.positive, T.__pos__, torch.positive),
-        lambda func, a: a,
+        lambda _, a: a,
         {
             "scale": "scale",
             "zero_point": "zp",

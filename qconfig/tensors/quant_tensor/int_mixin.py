@@ -1,11 +1,12 @@
 """What tensors on a grid of integers have: bit width, integers, validity."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import torch
 
 from qconfig.errors import QuantTensorError
 from qconfig.tensors.quant_tensor.fields import is_real
+from qconfig.tensors.quant_tensor.inner import InnerTensors
 from qconfig.tensors.quant_tensor.rounding import round_ste
 
 TOLERANCE = {torch.float64: 0.1, torch.float32: 0.2, torch.float16: 0.5, torch.bfloat16: 0.5}
@@ -14,17 +15,8 @@ TOLERANCE = {torch.float64: 0.1, torch.float32: 0.2, torch.float16: 0.5, torch.b
 _HALVES = (torch.bfloat16, torch.float16)
 
 
-class IntMixin:
+class IntMixin(InnerTensors):
     """Properties and methods of integers; mixed into QuantTensor."""
-
-    if TYPE_CHECKING:
-        value: torch.Tensor
-        scale: torch.Tensor
-        zero_point: torch.Tensor
-        signed: bool
-
-        def stored(self, name: str) -> torch.Tensor: ...
-        def number(self, name: str) -> Any: ...
 
     @property
     def bit_width(self) -> torch.Tensor:
@@ -81,7 +73,7 @@ class IntMixin:
         else:
             torch._assert_async(valid, "a quant tensor is not valid: its integers do not fit")  # noqa: SLF001
         integers = round_ste(self._integers())
-        return integers.to(self._dtype(float_datatype=float_datatype))
+        return cast("torch.Tensor", integers.to(self._dtype(float_datatype=float_datatype)))
 
     def _dtype(self, *, float_datatype: bool) -> torch.dtype:
         bits = self.number("bit_width")

@@ -38,6 +38,7 @@ class IntQuantTensor(IntMixin, QuantTensor):
         signed: Any,
         training: Any = False,  # noqa: FBT002
     ) -> Self:
+        """Check that the fields fit together, and make the tensor."""
         return cls.checked(
             value=value,
             scale=scale,

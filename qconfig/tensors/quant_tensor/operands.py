@@ -20,7 +20,7 @@ def both_symmetric(first: Any, second: Any) -> bool | None:
     return None if None in (first.is_symmetric, second.is_symmetric) else False
 
 
-def common_scale(first: Any, second: Any) -> torch.Tensor:
+def common_scale(first: Any, second: Any) -> Any:
     """Return the scale of a sum, the mean of both.
 
     Outside of training both have to be equal, to 1e-5 of themselves; where a graph is traced, the
@@ -29,7 +29,7 @@ def common_scale(first: Any, second: Any) -> torch.Tensor:
     Raises:
         QuantTensorError: two scales, and none of the operands was made in training.
     """
-    own, other = first.inner("scale"), second.inner("scale")
+    own, other = first.raw("scale"), second.raw("scale")
     if own is other:
         return first.scale
     if not (first.training or second.training):

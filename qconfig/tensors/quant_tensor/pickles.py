@@ -20,7 +20,7 @@ def reduce_quant(tensor: "QuantTensor") -> tuple[Any, ...]:
     """Return how to pickle a quant tensor: class, layout version, fields by name."""
     entry = registry.entry_of(tensor.layout_class)
     state = tensor.__dict__
-    fields = {name: tensor.inner(name) for name in tensor.flat()[0]} | tensor.inner_attributes
+    fields = {name: tensor.raw(name) for name in tensor.flat()[0]} | tensor.inner_attributes
     fields.setdefault("value", None)
     with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001
         graph = tensor.requires_grad
@@ -69,7 +69,7 @@ def stable_hash(tensor: "QuantTensor") -> str:
     Rules run inside of such graphs, so that their code is part of what was compiled.
     """
     names, context = tensor.flat()
-    inner = [tensor.inner(name) for name in names]
+    inner = [tensor.raw(name) for name in names]
     shown = [
         _code(),
         type(tensor).__qualname__,
