@@ -47,10 +47,10 @@ class QuantModule(PreparedForTraining, UsesMetadata):
         return output
 
     def missing_metadata(self) -> str:
-        """Return which quantizers there are, for an error."""
+        """Return what there is instead of metadata, for an error."""
         names = ("input_quant", "weight_quant", "output_quant", "act_quant")
         there = [name for name in names if getattr(self, name, None) is not None]
-        return "no quantizer but " + ", ".join(there) if there else "no quantizer"
+        return "no metadata" + (f", quantizers: {', '.join(there)}" if there else "")
 
 
 class QuantWeightLayer(QuantModule):

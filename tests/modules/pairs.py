@@ -39,7 +39,10 @@ def brevitas_activation(base, **more):
 WEIGHTS = {
     "tensor": (quant.Int8WeightPerTensorFloat, WEIGHT),
     "channel": (quant.Int8WeightPerChannelFloat, evolve(WEIGHT, granularity=PerAxis(0))),
-    "int4": (brevitas_weight(quant.Int8WeightPerTensorFloat, bit_width=4), evolve(WEIGHT, bit_width=4)),
+    "int4": (
+        brevitas_weight(quant.Int8WeightPerTensorFloat, bit_width=4),
+        evolve(WEIGHT, bit_width=4),
+    ),
     "power_of_two": (quant.Int8WeightPerTensorFixedPoint, evolve(WEIGHT, **FIXED_POINT)),
     "learned": (
         brevitas_weight(
@@ -121,10 +124,15 @@ def same_metadata(theirs, ours):
     if not isinstance(ours, QuantTensor):
         return False
     names = ["scale", "zero_point"]
-    names += ["bit_width"] if hasattr(theirs, "bit_width") else ["exponent_bit_width", "mantissa_bit_width"]
-    return all(
-        bool((getattr(theirs, n) == getattr(ours, n)).all()) for n in names
-    ) and theirs.signed == ours.signed
+    names += (
+        ["bit_width"]
+        if hasattr(theirs, "bit_width")
+        else ["exponent_bit_width", "mantissa_bit_width"]
+    )
+    return (
+        all(bool((getattr(theirs, n) == getattr(ours, n)).all()) for n in names)
+        and theirs.signed == ours.signed
+    )
 
 
 def step(*optimizers):
