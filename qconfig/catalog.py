@@ -19,8 +19,8 @@ def prepare() -> None:
 
 def load_dialects() -> None:
     """Import the modules that add a dialect of checkpoints."""
-    import_module("qconfig.dialects.brevitas.checkpoints")
     import_module("qconfig.dialects.torchao.checkpoints")
+    import_module("qconfig.dialects.brevitas.checkpoints")
 
 
 def load() -> None:

@@ -1,7 +1,6 @@
 """What the caller says about files that do not say it themselves."""
 
-from collections.abc import Mapping
-from typing import Self
+from collections.abc import Iterable, Mapping
 
 from attrs import field, frozen
 
@@ -24,29 +23,6 @@ class Guidance:
     missing: Mapping[str, str] = field(factory=dict)
     dropped: tuple[str, ...] = ()
 
-    @classmethod
-    def of(
-        cls,
-        config: Config | None = None,
-        missing: tuple[str, ...] = (),
-        dropped: tuple[str, ...] = (),
-    ) -> Self:
-        """Return the guidance of texts such as `*.threshold=initialise`.
-
-        Raises:
-            UsageError: a text without "=", or a pattern twice.
-        """
-        words: dict[str, str] = {}
-        for text in missing:
-            pattern, equals, word = text.rpartition("=")
-            if not equals or not pattern:
-                raise UsageError(
-                    "not a policy", found=text, expected="a pattern and a word: *.threshold=error"
-                )
-            if words.setdefault(pattern, word) != word:
-                raise UsageError("two policies for one pattern", found=pattern)
-        return cls(config, words, dropped)
-
     @property
     def is_empty(self) -> bool:
         """Whether nothing was said."""
@@ -59,3 +35,21 @@ class Guidance:
         said += [f"{pattern}={word}" for pattern, word in self.missing.items()]
         said += [f"dropped: {pattern}" for pattern in self.dropped]
         return ", ".join(said)
+
+
+def policies(texts: Iterable[str]) -> dict[str, str]:
+    """Return policies by patterns of texts such as `**.threshold=initialise`, in their order.
+
+    Raises:
+        UsageError: a text without "=", or two words for one pattern.
+    """
+    words: dict[str, str] = {}
+    for text in texts:
+        pattern, _, word = text.rpartition("=")
+        if not pattern:
+            raise UsageError(
+                "not a policy", found=text, expected="a pattern and a word: **.threshold=derive"
+            )
+        if words.setdefault(pattern, word) != word:
+            raise UsageError("two policies for one pattern", found=pattern)
+    return words

@@ -17,7 +17,6 @@ from qconfig.checkpoints.dialects import (
     SafetensorsDialect,
     check_writer,
     dialects,
-    file_dialect,
     guided,
     recognised_dialect,
 )
@@ -199,7 +198,7 @@ def _other_files(directory: Path) -> str | None:
     """Return what to do about files that are read only when asked for, if there are any."""
     names: dict[str, list[str]] = {}
     for path in sorted(directory.iterdir()):
-        dialect = file_dialect(path)
+        dialect = recognised_dialect(path)
         if dialect is not None:
             names.setdefault(dialect.name, []).append(path.name)
     for dialect_name, (first, *others) in names.items():

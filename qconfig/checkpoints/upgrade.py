@@ -1,5 +1,6 @@
 """Bring a checkpoint of any earlier version to today's layouts, file to file, bit for bit."""
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.dialects import NATIVE
+from qconfig.checkpoints.guidance import Guidance
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.report import (
     CheckpointReport,
@@ -21,7 +23,7 @@ from qconfig.checkpoints.verify import verify_checkpoint
 from qconfig.checkpoints.write import Progress, check_contents, write_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.errors import CheckpointError, QconfigError, UsageError
-from qconfig.versioning import Entry, Layout, registry
+from qconfig.versioning import Config, Entry, Layout, registry
 
 
 @frozen
@@ -75,6 +77,9 @@ def upgrade_checkpoint(
     writer: Writer | str | None = None,
     keep_config: bool = True,
     verify: bool | None = None,
+    config: Config | None = None,
+    missing: Mapping[str, str] | None = None,
+    dropped: Sequence[str] = (),
 ) -> UpgradeReport:
     """Write `source` in today's layouts into the new directory `target`; `source` is not touched.
 
@@ -96,6 +101,11 @@ def upgrade_checkpoint(
             cannot be read.
         verify: read every value of `target` in the end and report what is wrong with it, see
             `verify_checkpoint`; None does so for checkpoints of other libraries.
+        config: how the model was quantized, for files that do not say it, such as state_dicts of
+            Brevitas; it is written beside the tensors.
+        missing: what to do about tensors that such files lack: "error", "initialise" or "derive"
+            by patterns of names, the first of which decides.
+        dropped: patterns of names that may be left out of what is written.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent.
@@ -106,6 +116,7 @@ def upgrade_checkpoint(
         dialect=dialect,
         writer=Writer.of(writer),
         keep_config=keep_config,
+        guidance=Guidance(config, missing or {}, tuple(dropped)),
     )
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)

@@ -33,6 +33,27 @@ if TYPE_CHECKING:
 @writer
 @without_config
 @click.option(
+    "-c",
+    "--config",
+    "config_file",
+    type=PATH,
+    metavar="FILE",
+    help="How the model was quantized, where its files do not say: state_dicts of Brevitas.",
+)
+@click.option(
+    "--missing",
+    multiple=True,
+    metavar="PATTERN=WORD",
+    help="What to do about tensors that such files lack: error, initialise or derive. Repeatable; "
+    "the first pattern that matches decides.",
+)
+@click.option(
+    "--drop",
+    multiple=True,
+    metavar="PATTERN",
+    help="Names that may be left out of such files. Repeatable.",
+)
+@click.option(
     "--verify/--no-verify",
     "verify",
     default=None,
@@ -50,6 +71,9 @@ def command(
     dialect: str | None,
     writer: str | None,
     without_config: bool,
+    config_file: Path | None,
+    missing: tuple[str, ...],
+    drop: tuple[str, ...],
     verify: bool | None,
     jobs: int,
     follow_symlinks: bool,
@@ -64,6 +88,9 @@ def command(
     """
     if target is not None and out is not None:
         raise UsageError("two targets", found=f"{target} and {out}", hint="leave one out")
+    if without_config and config_file is not None:
+        raise UsageError("a config that is left out", found=f"--config {config_file}")
+    guidance = _guidance(source, dialect, config_file, missing, drop)
     return upgrade_path(
         source,
         target or out,
@@ -77,7 +104,30 @@ def command(
         writer=writer,
         keep_config=not without_config,
         follow_symlinks=follow_symlinks,
+        **guidance,
     )
+
+
+def _guidance(
+    source: Path,
+    dialect: str | None,
+    config_file: Path | None,
+    missing: tuple[str, ...],
+    drop: tuple[str, ...],
+) -> dict[str, Any]:
+    from qconfig.api import load_config
+    from qconfig.checkpoints.guidance import policies
+
+    if config_file is None and not missing and not drop:
+        return {}
+    if not is_checkpoint(source, dialect):
+        raise UsageError(
+            "a config says by itself what it is",
+            file=source,
+            expected="--config, --missing and --drop for a checkpoint",
+        )
+    config = None if config_file is None else load_config(config_file)
+    return {"config": config, "missing": policies(missing), "dropped": drop}
 
 
 def upgrade_path(

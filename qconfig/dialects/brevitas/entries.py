@@ -74,8 +74,9 @@ def entries_of(root: Any) -> Entries:
 
 
 def is_of_brevitas(root: Any) -> bool:
-    """Return whether a tree holds a NamedTuple with its class."""
-    return any(isinstance(value, PickledObject) for _, value in _leaves(root, ()))
+    """Return whether a tree holds a NamedTuple, or the fields of one."""
+    kinds = (PickledObject, Mapping, list, tuple)
+    return any(isinstance(value, kinds) for _, value in _leaves(root, ()))
 
 
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

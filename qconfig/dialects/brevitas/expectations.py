@@ -59,7 +59,7 @@ def resolve(config: Config | None, state: Mapping[str, LazyTensor]) -> dict[str,
     config = registry.convert(config)
     with_state = layers_with_state(state)
     if not isinstance(config, FqnToConfig):
-        return dict.fromkeys(with_state, _checked(config))
+        return dict.fromkeys(with_state, checked_family(config))
     weights = {
         n.rpartition(".")[0]: t for n, t in state.items() if n.rpartition(".")[2] == "weight"
     }
@@ -75,7 +75,7 @@ def resolve(config: Config | None, state: Mapping[str, LazyTensor]) -> dict[str,
     ]
     decisions = RuleSet(config).assign(targets).decisions
     return {
-        layer: _checked(config.configs[decision.config])
+        layer: checked_family(config.configs[decision.config])
         for layer, decision in zip(layers, decisions, strict=True)
         if decision.config is not None
     }
@@ -156,7 +156,12 @@ def threshold_shape(config: Any, weight: tuple[int, ...] | None) -> tuple[int, .
     return tuple(n if i == axis % len(weight) else 1 for i, n in enumerate(weight))
 
 
-def _checked(config: Config) -> Config:
+def checked_family(config: Config) -> Config:
+    """Return a config that quantizers of Brevitas have.
+
+    Raises:
+        FieldError: it is of another family.
+    """
     if not isinstance(config, FakeQuantizedConfig):
         raise FieldError(
             "a config of another family than Brevitas' quantizers",

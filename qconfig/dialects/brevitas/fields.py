@@ -73,8 +73,7 @@ def lazy_of(value: Any) -> LazyTensor | None:
 
     if not isinstance(value, torch.Tensor):
         return None
-    dense = value.detach().contiguous()
-    return LazyTensor.of(dense)
+    return LazyTensor.of(value.contiguous())
 
 
 def _tensor(name: str, value: Any) -> LazyTensor:
@@ -105,6 +104,8 @@ def _number(name: str, value: float) -> LazyTensor:
 def _flag(name: str, value: Any) -> bool:
     if type(value) is bool:
         return value
+    if value is None and name == "training_t":
+        return False  # 0.8 to 0.10 had none where a tensor was made by hand
     lazy = lazy_of(value)
     if lazy is None:
         raise _wrong(name, value, "a tensor of one flag")

@@ -1,6 +1,6 @@
 """Brevitas' pickles: NamedTuples, and state_dicts of quantized modules, opened when asked for."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from qconfig.codec.torch_files import TorchFile, read_torch_file
 from qconfig.dialects.brevitas.entries import Quantized, entries_of, is_of_brevitas
 from qconfig.dialects.brevitas.forms import LIBRARY, NAMES, NEWEST
 from qconfig.dialects.brevitas.guided_state import converted_state
+from qconfig.dialects.brevitas.layout_checks import contradictions
 from qconfig.dialects.brevitas.quantizer_keys import has_quantizers
 from qconfig.dialects.brevitas.selection import selects
 from qconfig.dialects.brevitas.tensors import read_tensor
@@ -87,10 +88,14 @@ class BrevitasPickles:
             merged.add(name, file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
         merged.read(path)
-        plain, notes = converted_state(merged.plain, merged.layouts, self.guidance, path)
+        config = self.guidance.config
+        problems = contradictions(merged.layouts, config)
+        raise_problems([p.at(file=path) for p in problems], file=path)
+        state, notes = converted_state(merged.state(), merged.layouts, self.guidance, path)
+        plain, ties = _without_second_names(state)
+        ties |= {a: n for a, n in merged.ties.items() if n in merged.layouts}
         shard_of = {name: merged.shard_of.get(name, merged.first_shard) for name in plain}
         shard_of |= {name: merged.shard_of[name] for name in merged.layouts}
-        ties = {a: n for a, n in merged.ties.items() if n in plain or n in merged.layouts}
         return Checkpoint(
             path if path.is_dir() else path.parent,
             opened,
@@ -105,7 +110,8 @@ class BrevitasPickles:
             index=index,
             dialect=self.name,
             origins=merged.origins,
-            config=self.guidance.config if keep_config else None,
+            # Of a state_dict each quantizer's config lies beside its thresholds, as a tensor.
+            config=config if keep_config and merged.layouts else None,
             consumed=frozenset({INDEX_FILE}),
         )
 
@@ -153,6 +159,11 @@ class _Merged:
             else:
                 self.plain[name] = value.value
 
+    def state(self) -> dict[str, LazyTensor]:
+        """Return the plain tensors by all of their names; names of one tensor give one value."""
+        aliases = {a: self.plain[n] for a, n in self.ties.items() if n in self.plain}
+        return self.plain | aliases
+
     def read(self, path: Path) -> None:
         """Read all NamedTuples.
 
@@ -168,6 +179,21 @@ class _Merged:
                 continue
             self.layouts[name], self.origins[name] = read.layout, read.origin
         raise_problems(problems[:MOST_PROBLEMS], file=path)
+
+
+def _without_second_names(
+    state: Mapping[str, LazyTensor],
+) -> tuple[dict[str, LazyTensor], dict[str, str]]:
+    plain: dict[str, LazyTensor] = {}
+    ties: dict[str, str] = {}
+    owners: dict[int, str] = {}
+    for name, tensor in state.items():
+        owner = owners.setdefault(id(tensor), name)
+        if owner == name:
+            plain[name] = tensor
+        else:
+            ties[name] = owner
+    return plain, ties
 
 
 def _memory(value: Any) -> Hashable:

@@ -55,7 +55,7 @@ def _calibrated(stage: Stage, config: Any, quantizer: str) -> Stage:
     if sees_scale and threshold in stage.state:
         added[statistic] = _as_statistic(stage.state[threshold], config)
     if sees_zero and zero in stage.state:
-        added[zero_statistic] = stage.state[zero]
+        added[zero_statistic] = stage.state[zero].map(_copied)
     known = stage.state.keys() | added.keys()
     if (sees_scale and statistic not in known) or (sees_zero and zero_statistic not in known):
         return stage  # it begins anew
@@ -76,6 +76,10 @@ def _as_statistic(threshold: LazyTensor, config: Any) -> LazyTensor:
         return linear(values, config.scale_restriction).abs()
 
     return threshold.map(as_statistic)
+
+
+def _copied(values: "torch.Tensor") -> "torch.Tensor":
+    return values.clone()
 
 
 def _count(number: int) -> LazyTensor:

@@ -14,6 +14,10 @@ from qconfig.versioning import Layout, registry
 _UNSAID = "no class is named beside the fields; they are taken for those of {}"
 _UNSHAPED = "the logical shape is not said; no group is taken to be filled up"
 _COUNTED = "group_dim {} of 0.11 counted the stored dimensions; it is {} of the logical ones"
+_EXCHANGED = (
+    "0.11 made {0} groups of {1} along the last dimension where groups of {0} were asked for; "
+    "group_size is what it made"
+)
 _OLD_NAME = "QuantTensor"
 
 
@@ -75,6 +79,10 @@ def _say_shape(
             # 0.11 joined the stored dimensions (d, d + 1), or (-2, -1) for -1.
             fields["group_dim"] = dim + 1
             changes.append(_COUNTED.format(dim, dim + 1))
+        size, stored = fields["group_size"], fields["value_"].shape
+        if dim < 0 and len(stored) > 1 and stored[-1] != size == stored[-2]:
+            fields["group_size"] = stored[-1]
+            changes.append(_EXCHANGED.format(size, stored[-1]))
     elif fields["dequant_shape"] is None:
         ambiguities.append(_UNSHAPED)
 
