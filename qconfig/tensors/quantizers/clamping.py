@@ -1,27 +1,13 @@
 """Keep values within bounds that are tensors."""
 
-from typing import Any
-
 import torch
+
+from qconfig.tensors.quantizers.gradients import with_gradient_of
 
 
 def _within(values: torch.Tensor, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
     below = torch.where(values > high, high.type_as(values), values)
     return torch.where(below < low, low.type_as(below), below)
-
-
-class _StraightThrough(torch.autograd.Function):
-    """The same, with the gradient of the identity."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, values: torch.Tensor, low: torch.Tensor, high: torch.Tensor
-    ) -> torch.Tensor:
-        return _within(values, low, high)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return gradients[0], None, None
 
 
 def clamp(
@@ -38,5 +24,4 @@ def clamp(
     """
     if not straight_through:
         return _within(values, low, high)
-    found: torch.Tensor = _StraightThrough.apply(values, low, high)  # type: ignore[no-untyped-call]
-    return found
+    return with_gradient_of(values, _within(values.detach(), low.detach(), high.detach()))

@@ -6,33 +6,14 @@ exponent is read from the bits here, so that float16 and bfloat16 give what torc
 """
 
 import math
-from typing import Any
 
 import torch
 
 from qconfig.configs.float_formats import Minifloat
 from qconfig.configs.quant_choices import RoundingMode
 from qconfig.tensors.quantizers.clamping import clamp
+from qconfig.tensors.quantizers.gradients import is_differentiated, with_gradient_of
 from qconfig.tensors.quantizers.rounding import rounded
-
-
-class _FloorLog2(torch.autograd.Function):
-    """The exponents of values; the gradient is that of log2|x|."""
-
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(values)
-        if values.dtype is torch.float64:
-            bits = (values.view(torch.int64) >> 52) & 0x7FF
-            return (bits - 1023).to(values.dtype)
-        bits = (values.float().view(torch.int32) >> 23) & 0xFF
-        return (bits - 127).to(values.dtype)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (values,) = ctx.saved_tensors
-        size = torch.abs(values) + torch.finfo(values.dtype).tiny
-        return gradients[0] / (size * math.log(2.0)) * torch.sign(values)
 
 
 def quantize_float(
@@ -61,7 +42,7 @@ def quantize_float(
         Gradients go to values and scale; values out of range have none.
     """
     scaled = values / scale
-    exponent = _FloorLog2.apply(scaled)  # type: ignore[no-untyped-call]
+    exponent = _exponent(scaled)
     # What is above the greatest exponent is out of range with any step, and finite steps keep inf.
     exponent = torch.clamp(exponent, 1 - kind.exponent_bias, kind.largest_exponent)
     step = torch.exp2(exponent - kind.mantissa_bit_width)
@@ -74,6 +55,19 @@ def quantize_float(
     if not saturating:
         bounded = _overflowing(found, bounded, low, high, kind)
     return bounded * scale
+
+
+def _exponent(values: torch.Tensor) -> torch.Tensor:
+    """Return the exponents of values, with the gradient of log2|x|."""
+    bare = values.detach()
+    if bare.dtype is torch.float64:
+        found = ((bare.view(torch.int64) >> 52) & 0x7FF) - 1023
+    else:
+        found = ((bare.float().view(torch.int32) >> 23) & 0xFF) - 127
+    found = found.to(values.dtype)
+    if not is_differentiated(values):
+        return found
+    return with_gradient_of(torch.log2(torch.abs(values) + torch.finfo(values.dtype).tiny), found)
 
 
 def _overflowing(

@@ -1,11 +1,11 @@
 """Round real numbers to whole ones; gradients pass as if nothing had been rounded."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from qconfig.configs.quant_choices import RoundingMode
+from qconfig.tensors.quantizers.gradients import with_gradient_of
 
 Round = Callable[[torch.Tensor], torch.Tensor]
 
@@ -31,18 +31,6 @@ _ROUND: dict[RoundingMode, Round] = {
 }
 
 
-class _StraightThrough(torch.autograd.Function):
-    """A function whose gradient is that of the identity."""
-
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor, mode: RoundingMode) -> torch.Tensor:
-        return _ROUND[mode](values)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return gradients[0], None
-
-
 def rounded(values: torch.Tensor, mode: RoundingMode = RoundingMode.ROUND) -> torch.Tensor:
     """Return whole numbers, of the type and shape of `values`; the gradient is that of `values`.
 
@@ -50,5 +38,4 @@ def rounded(values: torch.Tensor, mode: RoundingMode = RoundingMode.ROUND) -> to
         values: floating point, any shape; infinity and NaN stay what they are.
         mode: how to round.
     """
-    found: torch.Tensor = _StraightThrough.apply(values, mode)  # type: ignore[no-untyped-call]
-    return found
+    return with_gradient_of(values, _ROUND[mode](values.detach()))

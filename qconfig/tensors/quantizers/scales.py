@@ -5,36 +5,22 @@ is the threshold itself, or its log2 (`stored_threshold`); `restricted` makes it
 where the config says so, and `scale_of` divides it by the levels of the format.
 """
 
-from typing import Any
-
 import torch
 
 from qconfig.configs.float_formats import Minifloat
 from qconfig.configs.quant_choices import RoundingMode, ScaleRestriction
+from qconfig.tensors.quantizers.gradients import with_gradient_of
 from qconfig.tensors.quantizers.integers import code_bounds
 from qconfig.tensors.quantizers.rounding import rounded
 
 _LEAST_FLOAT16 = 2.0**-24
 
 
-class _AtLeast(torch.autograd.Function):
-    """A lower bound whose gradient is that of the identity."""
-
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor, least: float) -> torch.Tensor:
-        return torch.clamp_min(values, least)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return gradients[0], None
-
-
 def at_least(values: torch.Tensor, least: float | None) -> torch.Tensor:
     """Return values that are `least` or more, for values from 0; the gradient is theirs."""
     if least is None:
         return values
-    found: torch.Tensor = _AtLeast.apply(values, least)  # type: ignore[no-untyped-call]
-    return found
+    return with_gradient_of(values, torch.clamp_min(values.detach(), least))
 
 
 def stored_threshold(threshold: torch.Tensor, restriction: ScaleRestriction) -> torch.Tensor:

@@ -1,31 +1,14 @@
 """From the least value to a zero point."""
 
-from typing import Any
-
 import torch
 
 from qconfig.configs.quant_choices import RoundingMode
 from qconfig.tensors.quantizers.integers import code_bounds, int_codes
 
 
-class _Magnitude(torch.autograd.Function):
-    """Absolute values; at 0 the gradient is that from above, so that training can leave 0."""
-
-    @staticmethod
-    def forward(ctx: Any, values: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(values)
-        return torch.abs(values)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (values,) = ctx.saved_tensors
-        return torch.where(values >= 0, gradients[0], -gradients[0])
-
-
 def magnitude(values: torch.Tensor) -> torch.Tensor:
     """Return absolute values whose gradient at 0 is that from above: of learned zero points."""
-    found: torch.Tensor = _Magnitude.apply(values)  # type: ignore[no-untyped-call]
-    return found
+    return torch.where(values >= 0, values, -values)
 
 
 def shifted_zero_point(
