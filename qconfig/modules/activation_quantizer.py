@@ -23,7 +23,6 @@ from torch import nn
 from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
 from qconfig.modules.activation_scales import (
-    Found,
     batch_depth,
     batch_threshold,
     channel_shape,
@@ -34,7 +33,7 @@ from qconfig.modules.activation_scales import (
     settled_scale,
 )
 from qconfig.modules.learned_bits import learned_bits, used_bits
-from qconfig.modules.made_tensors import made_tensor
+from qconfig.modules.made_tensors import Found, made_tensor, rounded_values
 from qconfig.modules.recorded_config import RecordsConfig, own_part
 from qconfig.modules.running_statistics import Moment, advance, moment_of, remember, served, turned
 from qconfig.tensors.quant_tensor.base import QuantTensor
@@ -100,11 +99,12 @@ class ActivationQuantizer(RecordsConfig):
         self._is_grouped = grouped
         self._looks = counts is not None
 
-    def forward(self, activation: torch.Tensor) -> torch.Tensor:
+    def forward(self, activation: torch.Tensor, *, wrap: bool = True) -> Any:
         """Return the quant tensor of an activation; what is seen in training is remembered.
 
         Args:
             activation: plain, or a quant tensor, whose values are rounded anew.
+            wrap: if not, return a `Rounded`.
 
         Raises:
             UncalibratedError: the scale comes from what is seen, and nothing has been.
@@ -117,6 +117,8 @@ class ActivationQuantizer(RecordsConfig):
             found = quantized_groups(values, config, bits)
         else:
             found = self._found(values, bits)
+        if not wrap:
+            return rounded_values(config, found, values.shape)
         return made_tensor(config, found, values.shape, training=self.training, bit_width=bits)
 
     def _found(self, values: torch.Tensor, bits: torch.Tensor | None) -> Found:

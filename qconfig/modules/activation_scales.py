@@ -9,6 +9,7 @@ from qconfig.configs.granularity import PerTensor
 from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
 from qconfig.errors import BuildError, QuantTensorError
+from qconfig.modules.made_tensors import Found
 from qconfig.tensors.quantizers import (
     at_least,
     bit_width_of,
@@ -27,8 +28,6 @@ from qconfig.tensors.quantizers import (
 )
 from qconfig.tensors.quantizers.weights import AnyConfig, FloatConfig
 
-Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""Values, scale and zero point."""
 _GROUPWISE = (GroupwiseIntQuantConfig, GroupwiseFloatQuantConfig)
 _OF_GROUPS = (ScaleKind.CONST, ScaleKind.STATS, ScaleKind.UNSCALED)
 _ZERO_OF_GROUPS = (ZeroPointKind.NONE, ZeroPointKind.STATS)

@@ -51,7 +51,7 @@ class _QuantActivation(QuantModule):
             seen = self.input_quant(seen)
         if self.act_quant is None:
             return self.packed_output(self._apply_function(seen))
-        return self.packed_output(self.act_quant(self._apply_function(plain(seen))))
+        return self.quantized_output(self.act_quant, self._apply_function(plain(seen)))
 
     def _apply_function(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
         raise NotImplementedError

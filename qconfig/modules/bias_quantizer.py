@@ -8,7 +8,7 @@ from torch import nn
 from qconfig.configs.quant_choices import ScaleKind
 from qconfig.errors import BuildError, QuantTensorError
 from qconfig.modules.learned_bits import learned_bits, used_bits
-from qconfig.modules.made_tensors import made_tensor
+from qconfig.modules.made_tensors import Rounded, made_tensor
 from qconfig.modules.recorded_config import RecordsConfig, own_part
 from qconfig.modules.weight_quantizer import WeightQuantizer
 from qconfig.tensors.quantizers import bit_width_of, quantize_int
@@ -36,13 +36,16 @@ class ExternalBiasQuantizer(RecordsConfig):
         bias: torch.Tensor,
         input_scale: torch.Tensor | None = None,
         weight_scale: torch.Tensor | None = None,
-    ) -> torch.Tensor:
+        *,
+        wrap: bool = True,
+    ) -> Any:
         """Return the quant tensor of a bias, with the scale `input_scale * weight_scale`.
 
         Args:
             bias: floating point, shape (O,).
             input_scale: one entry.
             weight_scale: one entry, or one an output channel, of any rank.
+            wrap: if not, return a `Rounded`.
 
         Raises:
             QuantTensorError: a scale lacks, or has as many entries as fit no channel of the bias.
@@ -73,6 +76,8 @@ class ExternalBiasQuantizer(RecordsConfig):
             narrow_range=config.narrow_range,
             rounding=config.rounding,
         )
+        if not wrap:
+            return Rounded(value, scale)
         return made_tensor(
             config, (value, scale, zero), bias.shape, training=self.training, bit_width=learned
         )

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from qconfig.modules.layer import QuantModule
+from qconfig.modules.layer import QuantModule, rounded
 from qconfig.modules.metadata_cache import plain
 from qconfig.modules.weight_quantizer import WeightQuantizer
 from qconfig.tensors.fake_quantized import adopt
@@ -55,9 +55,11 @@ class QuantEmbedding(QuantModule, nn.Embedding):
         Raises:
             QuantTensorError: a quant tensor is to be returned, and the rows have no metadata.
         """
-        weight = self.quant_weight()
-        if not self.return_quant_tensor or self.is_plain:
-            weight = plain(weight)
+        weight: torch.Tensor = self.weight
+        if self.returns_plain:
+            weight = rounded(self.weight_quant, weight).value
+        else:
+            weight = self.quant_weight()
         rows = functional.embedding(
             input,
             weight if self.max_norm is None else plain(weight).clone(),

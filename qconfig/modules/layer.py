@@ -1,6 +1,6 @@
 """What quantized layers share: what goes in, what is multiplied, what comes out."""
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 
@@ -27,13 +27,27 @@ class QuantModule(PreparedForTraining, UsesMetadata):
 
     return_quant_tensor: bool
 
+    @property
+    def returns_plain(self) -> bool:
+        """Whether plain tensors are returned, because nothing else is asked for or possible."""
+        return not self.return_quant_tensor or self.is_plain
+
+    def quantized_output(
+        self, quantizer: ActivationQuantizer, output: torch.Tensor
+    ) -> torch.Tensor:
+        """Return an output that a quantizer rounds, as `return_quant_tensor` says."""
+        wrap = not self.returns_plain
+        found: Any = quantizer(output, wrap=wrap)
+        result: torch.Tensor = found if wrap else found.value
+        return result
+
     def packed_output(self, output: torch.Tensor) -> torch.Tensor:
         """Return an output as `return_quant_tensor` says.
 
         Raises:
             QuantTensorError: it has no metadata that could be returned.
         """
-        if not self.return_quant_tensor or self.is_plain:
+        if self.returns_plain:
             found: torch.Tensor = plain(output)
             return found
         if not isinstance(output, QuantTensor):
@@ -125,24 +139,23 @@ class QuantWeightLayer(QuantModule):
             found: torch.Tensor = self.bias_quant(bias)
             return found
         weight = self.quant_weight() if weight is None else weight
-        scale = self._scale_of(input)
-        if scale is None or not isinstance(weight, QuantTensor):
-            raise self._no_scale(input, weight)
-        rounded: torch.Tensor = self.bias_quant(bias, scale, weight.scale)
-        return rounded
+        scales = (self._scale_of(input), _own_scale(weight))
+        if scales[0] is None or scales[1] is None:
+            raise self._no_scale(*scales)
+        wrapped: torch.Tensor = self.bias_quant(bias, *scales)
+        return wrapped
 
-    def _scale_of(self, input: torch.Tensor | None) -> torch.Tensor | None:  # noqa: A002
-        if isinstance(input, QuantTensor):
-            return input.scale
-        remembered = self.remembered
-        return None if remembered is None else remembered.scale
+    def _scale_of(self, input: Any) -> torch.Tensor | None:  # noqa: A002
+        own, remembered = _own_scale(input), self.remembered
+        return remembered.scale if own is None and remembered is not None else own
 
-    def _no_scale(self, input: Any, weight: Any) -> QuantTensorError:  # noqa: A002
-        missing = [
-            f"the {what} is {'missing' if value is None else 'a plain tensor'}"
-            for what, value in (("input", input), ("weight", weight))
-            if not isinstance(value, QuantTensor)
-        ]
+    def _no_scale(
+        self,
+        input_scale: torch.Tensor | None,
+        weight_scale: torch.Tensor | None,
+    ) -> QuantTensorError:
+        scales = (("input", input_scale), ("weight", weight_scale))
+        missing = [f"no scale of the {what}" for what, scale in scales if scale is None]
         return QuantTensorError(
             f"the bias of {type(self).__name__} has the scale of input times weight, and that is "
             "not known",
@@ -172,14 +185,52 @@ class QuantWeightLayer(QuantModule):
             UncalibratedError: a quantizer of activations has seen nothing yet.
         """
         seen = self.received(input)
-        if self.input_quant is not None:
-            seen = self.input_quant(seen)
-        weight = self.quant_weight()
-        bias = self.quant_bias(seen, weight)
-        if self.output_quant is not None:
-            return self.packed_output(
-                self.output_quant(self._product(plain(seen), plain(weight), plain(bias)))
-            )
-        if not self.return_quant_tensor or self.is_plain:
-            return self._product(plain(seen), plain(weight), plain(bias))
-        return self.packed_output(self._product(seen, weight, bias))
+        if self.output_quant is None and not self.returns_plain:
+            seen = seen if self.input_quant is None else self.input_quant(seen)
+            weight = self.quant_weight()
+            return self.packed_output(self._product(seen, weight, self.quant_bias(seen, weight)))
+        product = self._rounded_product(seen)
+        if self.output_quant is None:
+            return product
+        return self.quantized_output(self.output_quant, product)
+
+    def _rounded_product(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002
+        """Return the product of rounded values as a plain tensor; nothing is wrapped meanwhile."""
+        layer: Any = self
+        seen = rounded(self.input_quant, input)
+        weight = rounded(self.weight_quant, layer.weight)
+        bias = layer.bias
+        if bias is not None and isinstance(self.bias_quant, ExternalBiasQuantizer):
+            known, remembered = seen.scale, self.remembered
+            if known is None and remembered is not None:
+                known = remembered.scale
+            if known is None or weight.scale is None:
+                raise self._no_scale(known, weight.scale)
+            bias = self.bias_quant(bias, known, weight.scale, wrap=False).value
+        elif bias is not None:
+            bias = rounded(self.bias_quant, bias).value
+        return self._product(seen.value, weight.value, bias)
+
+
+def rounded(quantizer: Any, tensor: torch.Tensor) -> Any:
+    """Return values and scale of what a quantizer makes of a tensor, without wrapping them.
+
+    Args:
+        quantizer: of a weight, a bias or activations; None leaves the tensor as it is.
+        tensor: plain, or a quant tensor, which has a scale already.
+
+    Returns:
+        What has `value` and `scale`, which is None where there is none.
+    """
+    if quantizer is not None:
+        return quantizer(tensor, wrap=False)
+    return tensor if isinstance(tensor, QuantTensor) else _Plain(tensor, None)
+
+
+class _Plain(NamedTuple):
+    value: torch.Tensor
+    scale: None
+
+
+def _own_scale(tensor: Any) -> torch.Tensor | None:
+    return tensor.scale if isinstance(tensor, QuantTensor) else None

@@ -1,6 +1,6 @@
-"""From values, scale and zero point to the quant tensor that a config describes."""
+"""From values, scale and zero point to the quant tensor that a config describes, or to less."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -12,14 +12,43 @@ from qconfig.tensors.quant_tensor import (
     GroupwiseIntQuantTensor,
     IntQuantTensor,
 )
+from qconfig.tensors.quantizers import from_groups
 from qconfig.tensors.quantizers.weights import AnyConfig, FloatConfig
 
+Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+"""Values, scale and zero point."""
 GroupwiseConfig = GroupwiseIntQuantConfig | GroupwiseFloatQuantConfig
+
+
+class Rounded(NamedTuple):
+    """What a layer that returns plain tensors needs of a quant tensor; nothing is wrapped.
+
+    Args:
+        value: rounded values, of the logical shape.
+        scale: their scale; that of groups in the form of groups.
+    """
+
+    value: torch.Tensor
+    scale: torch.Tensor
+
+
+def rounded_values(config: AnyConfig, found: Found, shape: torch.Size) -> Rounded:
+    """Return values and scale of what was quantized.
+
+    Args:
+        config: how.
+        found: values, scale and zero point; grouped where the config says so.
+        shape: the logical shape.
+    """
+    value, scale, _ = found
+    if isinstance(config, GroupwiseConfig):
+        value = from_groups(value, tuple(shape), config.group_dim)
+    return Rounded(value, scale)
 
 
 def made_tensor(
     config: AnyConfig,
-    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    found: Found,
     shape: torch.Size,
     *,
     training: bool,

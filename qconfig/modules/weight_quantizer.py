@@ -8,7 +8,7 @@ from torch import nn
 from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
 from qconfig.errors import BuildError
 from qconfig.modules.learned_bits import learned_bits, used_bits
-from qconfig.modules.made_tensors import made_tensor
+from qconfig.modules.made_tensors import made_tensor, rounded_values
 from qconfig.modules.recorded_config import RecordsConfig, own_part
 from qconfig.tensors.quantizers import first_threshold, first_zero_point, quantize_weight
 
@@ -78,11 +78,12 @@ class WeightQuantizer(RecordsConfig):
         if self.bit_width is not None:
             self.bit_width.fill_(float(self.recorded.bit_width))
 
-    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+    def forward(self, weight: torch.Tensor, *, wrap: bool = True) -> Any:
         """Return the quant tensor of a weight, with gradients to it and to what is learned.
 
         Args:
             weight: floating point, of the shape that the quantizer was made for.
+            wrap: if not, return a `Rounded`.
         """
         config = self.recorded
         bits = used_bits(config, self.bit_width)
@@ -93,6 +94,8 @@ class WeightQuantizer(RecordsConfig):
             zero_point=self.zero_point,
             bit_width=bits,
         )
+        if not wrap:
+            return rounded_values(config, found, weight.shape)
         return made_tensor(config, found, weight.shape, training=self.training, bit_width=bits)
 
 
