@@ -65,6 +65,7 @@ _ITSELF: frozenset[Any] = frozenset(
     }
 )
 """Functions that ask for or copy the tensor itself."""
+_CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 _GRAD: Any = cast("Any", T.grad).__get__
 _SET_DATA: Any = cast("Any", T.data).__set__
 _COMPUTED: frozenset[Any] = frozenset(
@@ -99,11 +100,11 @@ def run_torch(table: "RuleTable", func: Any, args: Any, kwargs: dict[str, Any]) 
 
 
 def _on_itself(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    if func is _SET_DATA:
+    if func == _SET_DATA:  # a new object each time
         raise _in_place(args, "data =", "copy_ from a quant tensor, or make a new one")
     with torch._C.DisableTorchFunctionSubclass():
         result = func(*args, **kwargs)
-    if func is _GRAD and is_quant(result):
+    if func == _GRAD and is_quant(result):
         return result.raw("value")
     return result
 
@@ -181,8 +182,18 @@ def _in_place(args: Any, what: str, hint: str) -> UnsupportedOperationError:
     )
 
 
+def _each(func: Any, args: Any, kwargs: Any) -> Callable[[torch.Tensor], Any]:
+    """Return what calls `func` for each inner tensor; channels are last in the values alone."""
+    tensor, *rest = args
+    if kwargs.get("memory_format") not in _CHANNELS_LAST:
+        return lambda t: func(t, *rest, **kwargs)
+    value, other = tensor.__dict__["_value"], {**kwargs, "memory_format": torch.preserve_format}
+    ordered = value if value is not None and value.shape == tensor.logical_shape else None
+    return lambda t: func(t, *rest, **(kwargs if t is ordered else other))
+
+
 def _mapped(func: Any, args: Any, kwargs: Any) -> Any:
-    return args[0].map_tensors(lambda t: func(t, *args[1:], **kwargs))
+    return args[0].map_tensors(_each(func, args, kwargs))
 
 
 def _viewed(func: Any, args: Any, kwargs: Any) -> Any:
@@ -193,7 +204,7 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     dtype = kwargs.pop("dtype", None)
     if dtype is not None and not DType.parse(dtype).is_float:
         return func(args[0].raw("value"), **kwargs, dtype=dtype)
-    return args[0].map_tensors(lambda t: func(t, **kwargs), dtype=dtype)
+    return args[0].map_tensors(_each(func, args[:1], kwargs), dtype=dtype)
 
 
 def _copy(func: Any, args: Any, kwargs: Any) -> Any:
@@ -217,6 +228,13 @@ def _added(func: Any, args: Any, kwargs: Any) -> Any:
     return added(args[0], args[1])
 
 
+def _accumulated(func: Any, args: Any, kwargs: Any) -> Any:
+    total, own = added(args[0], args[1]), args[0]
+    for name in own.flat()[0]:
+        own.raw(name).copy_(total.raw(name))
+    return own
+
+
 _ATEN: dict[Any, Callable[..., Any]] = {
     aten.detach.default: _viewed,
     aten.alias.default: _viewed,
@@ -225,7 +243,7 @@ _ATEN: dict[Any, Callable[..., Any]] = {
     aten._to_copy.default: _to_copy,
     aten.copy_.default: _copy,
     aten.add.Tensor: _added,
-    aten.add_.Tensor: _added,
+    aten.add_.Tensor: _accumulated,
 }
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import torch
 
-from qconfig.tensors.quant_tensor.calls import on_tensor, plain
+from qconfig.tensors.quant_tensor.calls import on_tensor
 from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.groupwise_slices import sliced
 from qconfig.tensors.quant_tensor.indices import along, items_of, pieces, squeezed, unsqueezed
 from qconfig.tensors.quant_tensor.rules import Rule
-from qconfig.tensors.quant_tensor.slicing import IN_PIECES
+from qconfig.tensors.quant_tensor.slicing import IN_PIECES, SLICING
 from qconfig.tensors.quant_tensor.views import VIEWS
 
 T = torch.Tensor
@@ -71,6 +71,14 @@ def _all_or_none(tensor: Any, values: Any, items: list[Any]) -> Any:
     return type(values)(found) if whole else values
 
 
+@on_tensor
+def _plain(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    value = tensor.value
+    # It is a part of what is stored where the last group is filled up, and some need it whole.
+    whole = value.contiguous() if func in _WHOLE else value
+    return run_on_values(func, (whole, *args), kwargs)
+
+
 _SLICED = {
     "value": "sliced",
     "scale": "sliced along",
@@ -79,9 +87,8 @@ _SLICED = {
     "signed": "signed",
 }
 _CUT = "plain where a group is cut, or its dimension selected"
-_KEPT = (T.squeeze, torch.squeeze, T.unsqueeze, torch.unsqueeze)
-
-GROUPWISE_VIEWS = (
+_WHOLE = (T.view, T.view_as, T.take_along_dim, torch.take_along_dim)
+_KEEPING = (
     Rule("a[...]", (T.__getitem__,), _indexed, _SLICED, f"{_CUT}, and for tensors as an index"),
     Rule("select", (T.select, torch.select), _selected, _SLICED, _CUT),
     Rule("narrow", (T.narrow, torch.narrow), _narrowed, _SLICED, _CUT),
@@ -95,15 +102,14 @@ GROUPWISE_VIEWS = (
         "all plain where a group is cut in two",
     ),
     Rule("unbind, iteration", (T.unbind, torch.unbind), _unbound, _SLICED, _CUT),
+)
+_KEPT = {function for rule in _KEEPING for function in rule.functions}
+
+GROUPWISE_VIEWS = (
+    *_KEEPING,
     *(
-        Rule(
-            view.operation,
-            view.functions,
-            plain,
-            {},
-            "plain",
-        )
-        for view in VIEWS
-        if not set(view.functions) & set(_KEPT)
+        Rule(view.operation, view.functions, _plain, {}, "plain")
+        for view in VIEWS + SLICING
+        if not _KEPT.intersection(view.functions)
     ),
 )

@@ -48,10 +48,12 @@ def _entry(entry: Any) -> Any:
     if not isinstance(entry, torch.Tensor):
         if not isinstance(entry, list) and not hasattr(entry, "__array__"):
             return NotImplemented
-        entry = torch.as_tensor(entry)
-        if not entry.numel():
-            entry = entry.long()
+        entry = torch.as_tensor(entry, dtype=torch.long if _is_empty(entry) else None)
     return NotImplemented if entry.dtype in _MASKS and not entry.dim() else entry
+
+
+def _is_empty(entry: Any) -> bool:
+    return isinstance(entry, list) and not entry
 
 
 def _is_literal(value: Any) -> bool:
@@ -128,10 +130,10 @@ def unsqueezed(rank: int, dim: int) -> list[Item]:
     return [_ALL] * place + [None] + [_ALL] * (rank - place)
 
 
-def squeezed(shape: Sequence[int], dims: Any = None) -> list[Item]:
+def squeezed(shape: Sequence[int], dim: Any = None) -> list[Item]:
     """Return the items that drop dimensions of size 1: all, or those of some dimensions."""
     rank = len(shape)
-    chosen = range(rank) if dims is None else [dims] if is_int_number(dims) else dims
+    chosen = range(rank) if dim is None else [dim] if is_int_number(dim) else dim
     places = {d % rank for d in chosen} if rank else set()
     return [0 if d in places and shape[d] == 1 else _ALL for d in range(rank)]
 

@@ -52,8 +52,9 @@ def remade(tensor: Any, size: Sequence[int] | None = None, **changes: Any) -> An
         size: logical shape, by default that of the value.
         changes: `value`, `scale`, `zero_point`, and other fields that change.
     """
-    cls, known = type(tensor), tensor.__dict__["_context"].symmetric
-    if not known and changes["zero_point"].numel() != 1:
+    cls, state = type(tensor), tensor.__dict__
+    known = state["_context"].symmetric
+    if not known and state["_zero_point"].numel() != 1:
         known = None  # some of the zero points may be 0
     fields = tensor.inner_attributes
     for name in cls.fields.numbers:

@@ -7,10 +7,14 @@ import torch
 from qconfig.tensors.quant_tensor.calls import on_tensor
 from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.indices import along, items_of, pieces, taken_by_tensors
-from qconfig.tensors.quant_tensor.metadata_moves import MOVED, moved, taken
+from qconfig.tensors.quant_tensor.metadata_moves import MOVED, Item, Move, moved, taken
 from qconfig.tensors.quant_tensor.rules import Rule
 
 T = torch.Tensor
+
+
+def _taking(items: list[Item]) -> Move:
+    return lambda metadata: taken(metadata, items)
 
 
 @on_tensor
@@ -45,8 +49,7 @@ def _split(func: Any, tensor: Any, dim: int, args: Any, kwargs: Any) -> Any:
     values = run_on_values(func, (tensor, *args), kwargs)
     found = pieces(values, len(tensor.logical_shape), dim)
     return type(values)(
-        moved(tensor, value, lambda m, items=items: taken(m, items))
-        for value, items in zip(values, found, strict=True)
+        moved(tensor, value, _taking(items)) for value, items in zip(values, found, strict=True)
     )
 
 
@@ -69,8 +72,7 @@ def _unbound(func: Any, tensor: Any, dim: Any = 0) -> Any:
     values = run_on_values(func, (tensor, dim), {})
     rank = len(tensor.logical_shape)
     return tuple(
-        moved(tensor, value, lambda m, at=at: taken(m, along(rank, dim, at)))
-        for at, value in enumerate(values)
+        moved(tensor, value, _taking(along(rank, dim, at))) for at, value in enumerate(values)
     )
 
 
@@ -84,7 +86,7 @@ def _index_selected(func: Any, tensor: Any, dim: Any, index: Any) -> Any:
 def _gathered(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     value = run_on_values(func, (tensor, *args), kwargs)
     shape = tensor.logical_shape
-    return moved(tensor, value, lambda m: func(m.expand(shape), *args, **kwargs))
+    return moved(tensor, value, lambda m: func(m.expand(shape).contiguous(), *args, **kwargs))
 
 
 IN_PIECES = (
