@@ -27,7 +27,7 @@ class ScaleKind(StrEnum):
     PARAMETER_FROM_STATS = "PARAMETER_FROM_STATS"
     """Learned; it begins with a statistic of the values."""
     EXTERNAL = "EXTERNAL"
-    """Of biases: the product of the scales of input and weight."""
+    """Of biases: the product of the scales of input and weight; of pools: that of the input."""
     UNSCALED = "UNSCALED"
     """Of floats: the scale is 1."""
 
