@@ -9,6 +9,7 @@ from qconfig.modules.bias_quantizer import ExternalBiasQuantizer
 from qconfig.modules.embedding import QuantEmbedding
 from qconfig.modules.layer import QuantWeightLayer
 from qconfig.tensors.fake_quantized import adopt
+from qconfig.tensors.quant_tensor import FloatQuantTensor, IntQuantTensor
 from qconfig.tensors.quant_tensor.base import QuantTensor
 
 _ORDINARY: dict[str, type[nn.Module]] = {
@@ -35,7 +36,7 @@ def to_inference(module: nn.Module) -> nn.Module:
     The weight, and a bias with a scale of its own, are quant tensors in Parameters without
     gradient. Where nothing else is rounded, the module is torch's ordinary one: a Linear,
     Conv1d, Conv2d or Embedding. Where activations are rounded, or a bias to the scale of the input,
-    it keeps its class and those quantizers.
+    it keeps its class and those quantizers; so does an embedding whose rows have their own scales.
 
     Args:
         module: a QuantLinear, QuantConv1d, QuantConv2d or QuantEmbedding; it is left as it is. Any
@@ -43,12 +44,13 @@ def to_inference(module: nn.Module) -> nn.Module:
     """
     if not isinstance(module, (QuantWeightLayer, QuantEmbedding)):
         return module
-    kept = _is_needed(module)
+    weight = module.quant_weight()
+    kept = _is_needed(module, weight)
     kind = type(module) if kept else _ORDINARY[type(module).__name__]
     result: Any = kind.__new__(kind)
     nn.Module.__init__(result)
     adopt(result, module)
-    result.weight = _frozen(module.quant_weight())
+    result.weight = _frozen(weight)
     result.weight_quant = None
     if isinstance(module, QuantWeightLayer):
         bias = module.bias_quant
@@ -71,7 +73,9 @@ def freeze(model: nn.Module) -> nn.Module:
     """
     frozen: dict[int, nn.Module] = {}
     for parent in list(model.modules()):
-        for name, child in parent.named_children():
+        for name, child in list(parent._modules.items()):  # noqa: SLF001 (shared ones too)
+            if child is None:
+                continue
             if id(child) not in frozen:
                 frozen[id(child)] = to_inference(child)
             if frozen[id(child)] is not child:
@@ -79,12 +83,13 @@ def freeze(model: nn.Module) -> nn.Module:
     return to_inference(model)
 
 
-def _is_needed(module: QuantWeightLayer | QuantEmbedding) -> bool:
-    """Return whether something but weight and bias is rounded, or metadata are returned."""
+def _is_needed(module: QuantWeightLayer | QuantEmbedding, weight: torch.Tensor) -> bool:
+    """Return whether torch's own module would not compute the same."""
     if module.return_quant_tensor:
         return True
     if isinstance(module, QuantEmbedding):
-        return False
+        # torch looks up rows of a quant tensor only where they have one scale.
+        return isinstance(weight, IntQuantTensor | FloatQuantTensor) and weight.scale.numel() != 1
     others = (module.input_quant, module.output_quant)
     return isinstance(module.bias_quant, ExternalBiasQuantizer) or any(
         other is not None for other in others
