@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import torch
 from attrs import frozen
+from torch.utils._python_dispatch import _disable_current_modes
 
 from qconfig.errors import LayoutError
 from qconfig.versioning import plain_fields, tensor_fields
@@ -115,9 +116,12 @@ def as_tensor(value: Any, device: torch.device, like: torch.Tensor | None = None
     """
     if isinstance(value, torch.Tensor):
         return value
-    if like is not None and not is_real(like):
+    if like is None:
+        return torch.tensor(float(value), device=device)
+    if not is_real(like):
         return like.new_full((), float(value), dtype=torch.float32)
-    return torch.tensor(float(value), device=device)
+    with _disable_current_modes():  # a tracer must not put its own tensor into a real one
+        return torch.tensor(float(value), device=device)
 
 
 def as_number(value: Any, device: torch.device) -> Any:

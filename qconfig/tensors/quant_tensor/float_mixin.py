@@ -85,7 +85,8 @@ class FloatMixin(InnerTensors):
                 on_grid &= small >= 0
             infinite = significands.isinf() if self.inf_values else torch.zeros_like(on_grid)
             nan = significands.isnan() if self.nan_values else torch.zeros_like(on_grid)
-            return (on_grid | infinite | nan).all()
+            valid: torch.Tensor = (on_grid | infinite | nan).all()
+            return valid
 
     def int(self, float_datatype: bool = True) -> torch.Tensor:  # noqa: FBT001, FBT002
         """Return the significands as integers, in floats: 1.0 is 8 where mantissas have 3 bits."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from qconfig.errors import MetadataOnlyError
 from qconfig.tensors.quant_tensor.autograd import untied
@@ -125,7 +126,10 @@ class InnerTensors(torch.Tensor):
         if context.symmetric is None:
             zero_point = self.__dict__["_zero_point"]
             if is_real(zero_point):
-                context = context._replace(symmetric=not zero_point.any().item())
+                # A tracer may be at work that must not see elements.
+                with _disable_current_modes():
+                    symmetric = not zero_point.any().item()
+                context = context._replace(symmetric=symmetric)
                 self.__dict__["_context"] = context
         return cast("bool | None", context.symmetric)
 

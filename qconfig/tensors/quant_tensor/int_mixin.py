@@ -1,6 +1,6 @@
 """What tensors on a grid of integers have: bit width, integers, validity."""
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -45,12 +45,12 @@ class IntMixin(InnerTensors):
             if not exact.numel():
                 return torch.ones((), dtype=torch.bool, device=exact.device)
             rounded = exact.round()
-            on_grid = (exact - rounded).abs().max() < TOLERANCE[self.value.dtype]
+            on_grid: torch.Tensor = (exact - rounded).abs().max() < TOLERANCE[self.value.dtype]
             bits = self.number("bit_width")
             if isinstance(bits, int) and bits < 2:
                 return on_grid & _is_binary(rounded, signed=self.signed)
             low, high = int_range(bits, signed=self.signed)
-            within = (rounded.min() >= low) & (rounded.max() <= high)
+            within: torch.Tensor = (rounded.min() >= low) & (rounded.max() <= high)
             if isinstance(bits, int):
                 return on_grid & within
             binary = _is_binary(rounded, signed=self.signed)
@@ -73,7 +73,7 @@ class IntMixin(InnerTensors):
         else:
             torch._assert_async(valid, "a quant tensor is not valid: its integers do not fit")  # noqa: SLF001
         integers = round_ste(self._integers())
-        return cast("torch.Tensor", integers.to(self._dtype(float_datatype=float_datatype)))
+        return integers.to(self._dtype(float_datatype=float_datatype))
 
     def _dtype(self, *, float_datatype: bool) -> torch.dtype:
         bits = self.number("bit_width")

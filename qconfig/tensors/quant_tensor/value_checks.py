@@ -5,6 +5,7 @@ from typing import Any
 import torch
 
 from qconfig.errors import LayoutError
+from qconfig.tensors.value_checks import loaded
 
 _MOST_BITS = 64
 
@@ -15,7 +16,7 @@ def check_quant_values(layout: Any) -> None:
     Raises:
         LayoutError: naming the field.
     """
-    scale = layout.scale
+    scale: Any = loaded(layout.scale)
     wrong = ~(torch.isfinite(scale) & (scale > 0))
     if wrong.any():
         first = tuple(int(i) for i in wrong.nonzero()[0])
@@ -26,7 +27,7 @@ def check_quant_values(layout: Any) -> None:
             expected="positive, finite numbers",
         )
     for name in ("zero_point", "bit_width", "exponent_bit_width", "mantissa_bit_width"):
-        value = getattr(layout, name, None)
+        value = loaded(getattr(layout, name, None))
         if value is None:
             continue
         if not torch.isfinite(value).all():
