@@ -36,7 +36,7 @@ def target_of(shape, *classes, dtype=DType.FLOAT32, parameter="weight", named=Fa
 
 @pytest.mark.parametrize(("config", "kind"), CONFIGS, ids=str)
 def test_weights_are_those_of_the_quantizer(config, kind):
-    """Value, scale and zero point of the tensor are those of `quantize_weight`, without gradient."""
+    """Value, scale and zero point are those of `quantize_weight`, without a gradient."""
     weight = WEIGHTS_OF["mixed"].clone().requires_grad_()
     tensor = builder_of(config).build(config, weight)
     expected = quantize_weight(weight.detach(), config)
