@@ -124,6 +124,14 @@ if TYPE_CHECKING:
         SupportsActivationScaling,
         UintxTensor,
     )
+    from qconfig.tensors.quant_tensor import (
+        FloatQuantTensor,
+        GroupwiseFloatQuantTensor,
+        GroupwiseIntQuantTensor,
+        IntQuantTensor,
+        QuantTensor,
+    )
+    from qconfig.tensors.quant_tensor.packing import from_packed, to_packed
 
 __all__ = [
     "AWQConfig",
@@ -140,9 +148,12 @@ __all__ = [
     "Float8Tensor",
     "Float8TensorLayout",
     "Float8WeightOnlyConfig",
+    "FloatQuantTensor",
     "FloatxTensor",
     "FloatxTensorLayout",
     "FqnToConfig",
+    "GroupwiseFloatQuantTensor",
+    "GroupwiseIntQuantTensor",
     "InexactWarning",
     "Int4ChooseQParamsAlgorithm",
     "Int4PackingFormat",
@@ -159,6 +170,7 @@ __all__ = [
     "Int8Tensor",
     "Int8TensorLayout",
     "Int8WeightOnlyConfig",
+    "IntQuantTensor",
     "IntxChooseQParamsAlgorithm",
     "IntxFakeQuantizeConfig",
     "IntxPackingFormat",
@@ -192,6 +204,7 @@ __all__ = [
     "QATConfig",
     "QATStep",
     "QconfigError",
+    "QuantTensor",
     "QuantizationStep",
     "Rule",
     "ScaleCalculationMode",
@@ -210,6 +223,7 @@ __all__ = [
     "convert_checkpoint",
     "dump_config",
     "explain",
+    "from_packed",
     "inspect_checkpoint",
     "load_checkpoint",
     "load_config",
@@ -225,6 +239,7 @@ __all__ = [
     "registry",
     "save_checkpoint",
     "tensor",
+    "to_packed",
     "upgrade_checkpoint",
     "upgrade_config",
     "validate_config",
@@ -333,6 +348,14 @@ _HOMES = {
         "SupportsActivationScaling",
         "UintxTensor",
     ),
+    "qconfig.tensors.quant_tensor": (
+        "FloatQuantTensor",
+        "GroupwiseFloatQuantTensor",
+        "GroupwiseIntQuantTensor",
+        "IntQuantTensor",
+        "QuantTensor",
+    ),
+    "qconfig.tensors.quant_tensor.packing": ("from_packed", "to_packed"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

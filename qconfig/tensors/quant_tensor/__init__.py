@@ -1,5 +1,6 @@
 """Fake-quantized tensors: differentiable values with the metadata of their quantization."""
 
+from qconfig.tensors.quant_tensor.base import QuantTensor
 from qconfig.tensors.quant_tensor.float_quant import FloatQuantTensor
 from qconfig.tensors.quant_tensor.groupwise_float_quant import GroupwiseFloatQuantTensor
 from qconfig.tensors.quant_tensor.groupwise_int_quant import GroupwiseIntQuantTensor
@@ -10,4 +11,5 @@ __all__ = [
     "GroupwiseFloatQuantTensor",
     "GroupwiseIntQuantTensor",
     "IntQuantTensor",
+    "QuantTensor",
 ]

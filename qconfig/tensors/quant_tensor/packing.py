@@ -16,7 +16,7 @@ from qconfig.tensors.quant_tensor.int_quant import IntQuantTensor
 _SAYS_NOTHING_MORE = ("act_pre_scale", "activation_quantization", "act_quant_kwargs", "arithmetic")
 
 
-def packed(tensor: QuantTensor) -> Int8Tensor | IntxUnpackedToInt8Tensor:
+def to_packed(tensor: QuantTensor) -> Int8Tensor | IntxUnpackedToInt8Tensor:
     """Return the packed tensor of a weight whose values are integers of up to 8 bits.
 
     Unsigned integers are shifted by half their range, and their zero points with them.
@@ -116,7 +116,7 @@ def _zero_point(tensor: Any, shape: torch.Size, shift: int) -> torch.Tensor | No
     return codes.to(torch.int8)
 
 
-def unpacked(
+def from_packed(
     tensor: Int8Tensor | IntxUnpackedToInt8Tensor,
 ) -> IntQuantTensor | GroupwiseIntQuantTensor:
     """Return the fake-quantized tensor of a packed weight.
