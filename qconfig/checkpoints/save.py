@@ -79,10 +79,10 @@ def _check_entries(state_dict: "Mapping[str, Any]") -> None:
     raise_problems(problems)
 
 
-def _unstorable(value: Any) -> CheckpointError | None:
+def _unstorable(value: Any) -> QconfigError | None:
     import torch
 
-    from qconfig.tensors.base import PackedTensor
+    from qconfig.tensors.classes import has_layout
 
     kind = type(value).__name__
     if not isinstance(value, torch.Tensor):
@@ -92,8 +92,8 @@ def _unstorable(value: Any) -> CheckpointError | None:
             expected="a torch.Tensor",
             hint="store it in a file of its own beside the checkpoint",
         )
-    if isinstance(value, PackedTensor):
-        return None
+    if has_layout(value):
+        return _layout_problem(value)
     if value.is_meta:
         return CheckpointError(
             "a meta tensor has no values", found=kind, expected="a tensor with its values in memory"
@@ -115,19 +115,27 @@ def _unstorable(value: Any) -> CheckpointError | None:
     return None
 
 
-def _put(contents: ShardContents, name: str, tensor: "torch.Tensor") -> None:
-    from qconfig.tensors.base import PackedTensor
+def _layout_problem(value: Any) -> QconfigError | None:
+    try:
+        value.to_layout()
+    except QconfigError as problem:
+        return problem
+    return None
 
-    if isinstance(tensor, PackedTensor):
+
+def _put(contents: ShardContents, name: str, tensor: Any) -> None:
+    from qconfig.tensors.classes import has_layout
+
+    if has_layout(tensor):
         contents.layouts[name] = wrapped(tensor.to_layout())
     else:
         contents.plain[name] = LazyTensor.of(tensor.detach())
 
 
-def _bytes(tensor: "torch.Tensor") -> int:
-    from qconfig.tensors.base import PackedTensor
+def _bytes(tensor: Any) -> int:
+    from qconfig.tensors.classes import has_layout
 
-    return tensor.packed_nbytes if isinstance(tensor, PackedTensor) else nbytes(tensor)
+    return int(tensor.packed_nbytes) if has_layout(tensor) else nbytes(tensor)
 
 
 def _split_ties(

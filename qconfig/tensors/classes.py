@@ -24,8 +24,17 @@ class LayoutTensor(Protocol):
     def to_layout(self) -> Any:
         """Return the layout record of the tensor."""
 
+    @property
+    def packed_nbytes(self) -> int:
+        """Bytes of all inner tensors."""
+
 
 _classes: dict[type, type[LayoutTensor]] = {}
+
+
+def has_layout(value: Any) -> bool:
+    """Return whether a value is a tensor that a layout describes."""
+    return hasattr(type(value), "layout_class")
 
 
 def add_tensor_class(layout_class: type, tensor_class: type[LayoutTensor]) -> None:
