@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from qconfig.tensors.quant_tensor.dispatch import is_quant, run_on_values
+from qconfig.tensors.quant_tensor.calls import on_tensor
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.fields import is_real
 from qconfig.tensors.quant_tensor.float_mixin import inner_scale
 from qconfig.tensors.quant_tensor.int_mixin import int_range
@@ -17,22 +18,18 @@ _OFF_GRID = 1e-3
 """How far a bound may lie off, in steps of the grid: what rounding in float32 explains."""
 
 
-def cut_off(
-    func: Any, tensor: Any, bounds: tuple[Any, Any], args: tuple[Any, ...], options: dict[str, Any]
-) -> Any:
+def cut_off(func: Any, tensor: Any, least: Any, greatest: Any, *args: Any) -> Any:
     """Return the values of a function that cuts values off, with metadata if the bounds fit.
 
     Args:
         func: a function of torch.
         tensor: what it is called with first.
-        bounds: the least and the greatest value, or None for none.
+        least: the least value that is left, or None.
+        greatest: the greatest one, or None.
         args: positional arguments after the tensor.
-        options: keyword arguments.
     """
-    value = run_on_values(func, (tensor, *args), options)
-    if not is_quant(tensor):
-        return value
-    fits = all(is_on_grid(tensor, b, side) for b, side in zip(bounds, (-1, 1), strict=True))
+    value = run_on_values(func, (tensor, *args), {})
+    fits = is_on_grid(tensor, least, -1) and is_on_grid(tensor, greatest, 1)
     return kept(tensor, value) if fits else value
 
 
@@ -68,7 +65,7 @@ def is_on_grid(tensor: Any, bound: Any, side: int = 0) -> bool:
 def _is_integer(tensor: Any, exact: torch.Tensor, side: int) -> torch.Tensor:
     low, high = int_range(tensor.number("bit_width"), signed=tensor.signed)
     rounded = exact.round()
-    fits = _are_close(exact, rounded) & (rounded >= low) & (rounded <= high)
+    fits: torch.Tensor = _are_close(exact, rounded) & (rounded >= low) & (rounded <= high)
     return fits | _is_beyond(exact, low, high, side)
 
 
@@ -78,59 +75,53 @@ def _is_small_float(tensor: Any, exact: torch.Tensor, side: int) -> torch.Tensor
     high = tensor.max_value
     low = -high if tensor.signed else 0
     small = rounded * step
-    fits = _are_close(exact / step, rounded) & (small >= low) & (small <= high)
+    fits: torch.Tensor = _are_close(exact / step, rounded) & (small >= low) & (small <= high)
     # An infinity would be cut off.
     return fits if tensor.inf_values else fits | _is_beyond(exact, low, high, side)
 
 
 def _is_beyond(exact: torch.Tensor, low: Any, high: Any, side: int) -> torch.Tensor:
-    return (exact >= high) & (side > 0) | (exact <= low) & (side < 0)
+    if side == 0:
+        return torch.zeros_like(exact, dtype=torch.bool)
+    beyond: torch.Tensor = exact >= high if side > 0 else exact <= low
+    return beyond
 
 
 def _are_close(exact: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
     return torch.isclose(exact, rounded, rtol=1e-7, atol=_OFF_GRID)
 
 
-def _relu(func: Any, input: Any, inplace: bool = False) -> Any:
-    return cut_off(func, input, (0, None), (), {})
+# Whatever `inplace` says, the result is a new tensor.
 
 
-def _relu6(func: Any, input: Any, inplace: bool = False) -> Any:
-    return cut_off(func, input, (0, 6), (), {})
+@on_tensor
+def _relu(func: Any, tensor: Any, *args: Any, **options: Any) -> Any:
+    return cut_off(func, tensor, 0, None)
 
 
+@on_tensor
+def _relu6(func: Any, tensor: Any, *args: Any, **options: Any) -> Any:
+    return cut_off(func, tensor, 0, 6)
+
+
+@on_tensor
 def _hardtanh(
-    func: Any, input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+    func: Any, tensor: Any, min_val: Any = -1.0, max_val: Any = 1.0, *args: Any, **options: Any
 ) -> Any:
-    return cut_off(func, input, (min_val, max_val), (min_val, max_val), {})
+    return cut_off(func, tensor, min_val, max_val, min_val, max_val)
 
 
-def _threshold(func: Any, input: Any, threshold: Any, value: Any, inplace: bool = False) -> Any:
-    result = run_on_values(func, (input, threshold, value), {})
-    return kept(input, result) if is_quant(input) and is_on_grid(input, value) else result
-
-
-def _clamp(func: Any, input: Any, min: Any = None, max: Any = None, **options: Any) -> Any:
-    if options:
-        return run_on_values(func, (input, min, max), options)
-    return cut_off(func, input, (min, max), (min, max), {})
-
-
-def _clamp_min(func: Any, input: Any, min: Any, **options: Any) -> Any:
-    if options:
-        return run_on_values(func, (input, min), options)
-    return cut_off(func, input, (min, None), (min,), {})
-
-
-def _clamp_max(func: Any, input: Any, max: Any, **options: Any) -> Any:
-    if options:
-        return run_on_values(func, (input, max), options)
-    return cut_off(func, input, (None, max), (max,), {})
+@on_tensor
+def _threshold(
+    func: Any, tensor: Any, threshold: Any, value: Any, *args: Any, **options: Any
+) -> Any:
+    result = run_on_values(func, (tensor, threshold, value), {})
+    return kept(tensor, result) if is_on_grid(tensor, value) else result
 
 
 _PLAIN = (
-    "plain where a bound lies between values of the grid; while tracing, 0 is one where zp is known to be "
-    "0, and nothing else"
+    "plain where a bound lies between values of the grid; while tracing, plain unless the bound "
+    "and zp are known to be 0"
 )
 
 CLAMPS = (
@@ -144,13 +135,4 @@ CLAMPS = (
         KEPT,
         _PLAIN,
     ),
-    Rule(
-        "clamp(a, min, max)",
-        (T.clamp, torch.clamp, T.clip, torch.clip),
-        _clamp,
-        KEPT,
-        _PLAIN,
-    ),
-    Rule("clamp_min(a, min)", (T.clamp_min, torch.clamp_min), _clamp_min, KEPT, _PLAIN),
-    Rule("clamp_max(a, max)", (T.clamp_max, torch.clamp_max), _clamp_max, KEPT, _PLAIN),
 )

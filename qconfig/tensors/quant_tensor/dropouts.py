@@ -4,29 +4,40 @@ from typing import Any
 
 from torch.nn import functional
 
-from qconfig.tensors.quant_tensor.dispatch import is_quant, run_on_values
+from qconfig.tensors.quant_tensor.calls import on_tensor
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.kept_metadata import KEPT, kept
 from qconfig.tensors.quant_tensor.metadata_moves import remade
 from qconfig.tensors.quant_tensor.rules import Rule
 
 
+@on_tensor
 def _dropout(
-    func: Any, input: Any, p: float = 0.5, training: bool = True, inplace: bool = False
+    func: Any,
+    tensor: Any,
+    p: float = 0.5,
+    training: bool = True,  # noqa: FBT001, FBT002
+    inplace: bool = False,  # noqa: FBT001, FBT002
 ) -> Any:
-    value = run_on_values(func, (input, p, training), {})
-    if not is_quant(input) or (training and not (p < 1 and input.is_symmetric)):
-        return value
+    value = run_on_values(func, (tensor, p, training), {})
     if not training or p == 0:
-        return kept(input, value)
-    scale = input.scale / (1 - p)
-    return remade(input, value=value, scale=scale, zero_point=input.zero_point)
+        return kept(tensor, value)
+    if p == 1 or not tensor.is_symmetric:
+        return value
+    scale = tensor.scale / (1 - p)
+    return remade(tensor, value=value, scale=scale, zero_point=tensor.zero_point)
 
 
+@on_tensor
 def _alpha_dropout(
-    func: Any, input: Any, p: float = 0.5, training: bool = False, inplace: bool = False
+    func: Any,
+    tensor: Any,
+    p: float = 0.5,
+    training: bool = False,  # noqa: FBT001, FBT002
+    inplace: bool = False,  # noqa: FBT001, FBT002
 ) -> Any:
-    value = run_on_values(func, (input, p, training), {})
-    return value if training or not is_quant(input) else kept(input, value)
+    value = run_on_values(func, (tensor, p, training), {})
+    return value if training else kept(tensor, value)
 
 
 DROPOUTS = (

@@ -12,7 +12,7 @@ from qconfig.tensors.quant_tensor.rules import Rule
 
 def _embedding(
     func: Any,
-    input: Any,
+    input: Any,  # noqa: A002
     weight: Any,
     padding_idx: int | None = None,
     max_norm: float | None = None,

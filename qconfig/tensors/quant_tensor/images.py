@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from qconfig.tensors.quant_tensor.calls import on_tensor
 from qconfig.tensors.quant_tensor.clamping import is_on_grid
-from qconfig.tensors.quant_tensor.dispatch import is_quant, run_on_values
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.kept_metadata import (
     KEPT,
     is_constant_along,
@@ -16,34 +17,36 @@ from qconfig.tensors.quant_tensor.kept_metadata import (
 from qconfig.tensors.quant_tensor.rules import Rule
 
 
-def _pad(func: Any, input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
-    result = run_on_values(func, (input, pad, mode, value), {})
-    if not is_quant(input) or (mode == "constant" and not is_on_grid(input, value or 0)):
+@on_tensor
+def _pad(func: Any, tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+    result = run_on_values(func, (tensor, pad, mode, value), {})
+    if mode == "constant" and not is_on_grid(tensor, value or 0):
         return result
     padded = [-1 - i // 2 for i, size in enumerate(pad) if size != 0]
-    return kept(input, result) if is_constant_along(input, padded) else result
+    return kept(tensor, result) if is_constant_along(tensor, padded) else result
 
 
+@on_tensor
 def _interpolate(
     func: Any,
-    input: Any,
+    tensor: Any,
     size: Any = None,
     scale_factor: Any = None,
     mode: str = "nearest",
     *args: Any,
     **options: Any,
 ) -> Any:
-    result = run_on_values(func, (input, size, scale_factor, mode, *args), options)
-    if not is_quant(input) or mode not in {"nearest", "nearest-exact"}:
+    result = run_on_values(func, (tensor, size, scale_factor, mode, *args), options)
+    if mode not in {"nearest", "nearest-exact"}:
         return result
-    along = range(2 - len(input.logical_shape), 0)
-    return kept(input, result) if is_constant_along(input, along) else result
+    along = range(2 - len(tensor.logical_shape), 0)
+    return kept(tensor, result) if is_constant_along(tensor, along) else result
 
 
-def _shuffle(func: Any, *args: Any, **options: Any) -> Any:
-    tensor = args[0] if args else options.get("input")
-    result = run_on_values(func, args, options)
-    return kept(tensor, result) if is_quant(tensor) and is_per_tensor(tensor) else result
+@on_tensor
+def _shuffle(func: Any, tensor: Any, *args: Any, **options: Any) -> Any:
+    result = run_on_values(func, (tensor, *args), options)
+    return kept(tensor, result) if is_per_tensor(tensor) else result
 
 
 IMAGES = (

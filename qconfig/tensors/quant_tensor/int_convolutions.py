@@ -21,7 +21,12 @@ _TRANSPOSED = (
 
 
 def _convolution(
-    func: Any, input: Any, weight: Any, bias: Any = None, *args: Any, **kwargs: Any
+    func: Any,
+    input: Any,  # noqa: A002
+    weight: Any,
+    bias: Any = None,
+    *args: Any,
+    **kwargs: Any,
 ) -> Any:
     def sums() -> Accumulator:
         return product_bits(input, weight, prod(weight.logical_shape[1:]))
@@ -31,7 +36,7 @@ def _convolution(
 
 def _transposed(  # noqa: PLR0917
     func: Any,
-    input: Any,
+    input: Any,  # noqa: A002
     weight: Any,
     bias: Any = None,
     stride: Any = 1,
@@ -42,7 +47,7 @@ def _transposed(  # noqa: PLR0917
 ) -> Any:
     def sums() -> Accumulator:
         rows, columns, *kernel = weight.logical_shape
-        strides, dilations = _each(stride, len(kernel)), _each(dilation, len(kernel))
+        strides, dilations = each(stride, len(kernel)), each(dilation, len(kernel))
         counted = columns * sum(max(-(-k // s), 1) for k, s in zip(kernel, strides, strict=True))
         met = [-(-k * gcd(s, d) // s) for k, s, d in zip(kernel, strides, dilations, strict=True)]
         return product_bits(input, weight, rows // groups * prod(met), counted)
@@ -51,7 +56,8 @@ def _transposed(  # noqa: PLR0917
     return _summed(func, args, {}, _columns(weight, groups), sums)
 
 
-def _each(size: Any, count: int) -> tuple[int, ...]:
+def each(size: Any, count: int) -> tuple[int, ...]:
+    """Return a size for each dimension of a window, from one for all or one for each."""
     if isinstance(size, tuple | list):
         return tuple(size) * (count if len(size) == 1 else 1)
     return (size,) * count
@@ -64,19 +70,19 @@ def _summed(
     channels: torch.Tensor | None,
     sums: Callable[[], Accumulator],
 ) -> Any:
-    input, weight, bias, *rest = args
-    if channels is None or not is_pair(input, weight):
+    tensor, weight, bias, *rest = args
+    if channels is None or not is_pair(tensor, weight):
         return run_on_values(func, args, kwargs)
     spatial = len(weight.logical_shape) - 2
-    own, rank = input.scale, len(input.logical_shape)
+    own, rank = tensor.scale, len(tensor.logical_shape)
     if own.numel() == 1:
         own = own.reshape(())
     elif own.dim() < spatial + 2 or any(size != 1 for size in own.shape[1:]):
         return run_on_values(func, args, kwargs)
     scale = own * channels.reshape((1,) * (rank - spatial - 1) + (-1,) + (1,) * spatial)
     plain = bias.value if is_quant(bias) else bias
-    value = func(input.value, weight.value, plain, *rest, **kwargs)
-    return product(input, weight, value, scale, sums(), bias, (-1,) + (1,) * spatial)
+    value = func(tensor.value, weight.value, plain, *rest, **kwargs)
+    return product(tensor, weight, value, scale, sums(), bias, (-1,) + (1,) * spatial)
 
 
 def _rows(weight: Any) -> torch.Tensor | None:

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from qconfig.tensors.quant_tensor.calls import on_tensor
 from qconfig.tensors.quant_tensor.dispatch import run_on_values
+from qconfig.tensors.quant_tensor.int_convolutions import each
 from qconfig.tensors.quant_tensor.kept_metadata import is_constant_along
-from qconfig.tensors.quant_tensor.operands import is_int
 from qconfig.tensors.quant_tensor.product_bits import sum_of_bits
 from qconfig.tensors.quant_tensor.rules import Rule
 
@@ -24,52 +25,47 @@ _ADAPTIVE_DIMS: dict[Any, int] = {
 }
 
 
+@on_tensor
 def _mean_pool(  # noqa: PLR0917
     func: Any,
-    input: Any,
+    tensor: Any,
     kernel_size: Any,
     stride: Any = None,
     padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
+    ceil_mode: bool = False,  # noqa: FBT001, FBT002
+    count_include_pad: bool = True,  # noqa: FBT001, FBT002
     divisor_override: int | None = None,
 ) -> Any:
     dims = _DIMS[func]
-    args = (input, kernel_size, stride, padding, ceil_mode, count_include_pad)
-    args += (divisor_override,) if dims > 1 else ()
-    kernel, pads = _each(kernel_size, dims), _each(padding, dims)
-    value = run_on_values(func, args, {})
-    if not is_int(input):
-        return value
-    size = prod(kernel)
-    strides = _each(stride, dims) if stride else kernel
-    shape = input.logical_shape[-dims:]
+    args = (tensor, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    value = run_on_values(func, args if dims == 1 else (*args, divisor_override), {})
+    kernel, pads = each(kernel_size, dims), each(padding, dims)
+    strides = each(stride, dims) if stride else kernel
+    shape = tensor.logical_shape[-dims:]
     cut = any(
         (out - 1) * s + k > n + 2 * p
         for out, s, k, n, p in zip(value.shape[-dims:], strides, kernel, shape, pads, strict=True)
     )
-    divisor = divisor_override or size
     if divisor_override is None and (cut or (any(pads) and not count_include_pad)):
         return value
-    if (cut or any(pads)) and input.is_symmetric is not True:
+    if (cut or any(pads)) and not tensor.is_symmetric:
         # What lies outside counts as the value 0: an integer only where the zero point is one.
         return value
-    return _mean(input, value, size, divisor, dims)
+    size = prod(kernel)
+    return _mean(tensor, value, size, divisor_override or size, dims)
 
 
-def _adaptive_mean_pool(func: Any, input: Any, output_size: Any) -> Any:
-    value = run_on_values(func, (input, output_size), {})
-    if not is_int(input):
-        return value
+@on_tensor
+def _adaptive_mean_pool(func: Any, tensor: Any, output_size: Any) -> Any:
+    value = run_on_values(func, (tensor, output_size), {})
     dims = _ADAPTIVE_DIMS[func]
-    sizes = [
-        _window(n, out)
-        for n, out in zip(input.logical_shape[-dims:], value.shape[-dims:], strict=True)
-    ]
-    if None in sizes:
-        return value
-    size = prod(s for s in sizes if s is not None)
-    return _mean(input, value, size, size, dims)
+    pairs = zip(tensor.logical_shape[-dims:], value.shape[-dims:], strict=True)
+    size = 1
+    for window in (_window(n, out) for n, out in pairs):
+        if window is None:
+            return value
+        size *= window
+    return _mean(tensor, value, size, size, dims)
 
 
 def _window(size: int, out: int) -> int | None:
@@ -96,12 +92,6 @@ def _mean(tensor: Any, value: torch.Tensor, size: int, divisor: int, dims: int) 
         training=tensor.training,
         symmetric=symmetric,
     )
-
-
-def _each(size: Any, count: int) -> tuple[int, ...]:
-    if isinstance(size, tuple | list):
-        return tuple(size) * (count if len(size) == 1 else 1)
-    return (size,) * count
 
 
 _RESULT = {

@@ -12,7 +12,9 @@ from qconfig.tensors.quant_tensor.product_bits import Accumulator, product_bits,
 from qconfig.tensors.quant_tensor.rules import Rule
 
 T = torch.Tensor
-_OPERANDS = {"input", "other", "mat2"}
+_CLOSE = 1e-6
+"""How far the scale of a bias may be off: more would be seen in integers of 20 bits."""
+_OPERANDS = ("input", "other", "mat2")
 
 
 def is_pair(first: Any, second: Any) -> bool:
@@ -28,7 +30,7 @@ def is_pair(first: Any, second: Any) -> bool:
     )
 
 
-def product(
+def product(  # noqa: PLR0917
     first: Any,
     second: Any,
     value: torch.Tensor,
@@ -50,13 +52,12 @@ def product(
         bias_shape: what makes a bias broadcast to the value.
     """
     signed, bits = first.signed or second.signed, sums.bits
-    zero_point, symmetric = None, True
+    zero_point = None
     if bias is not None:
         if is_int(bias):
             signed = signed or bias.signed
             bits = with_bias_bits(sums, bias, signed=signed)
         zero_point = _bias_zero_point(bias, scale, bias_shape)
-        symmetric = True if zero_point is None else None
     return type(first).made(
         value=value,
         scale=scale,
@@ -64,22 +65,23 @@ def product(
         bit_width=bits,
         signed=signed,
         training=first.training or second.training,
-        symmetric=symmetric,
+        symmetric=True if zero_point is None else None,
     )
 
 
 def _bias_zero_point(bias: Any, scale: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
+    """Return `-bias / scale`; None for integers of this scale, which need none."""
     if not is_int(bias):
         return -_viewed(bias.value if is_quant(bias) else bias, shape) / scale
     value = bias.value
     if bias.is_symmetric is False:
         return -_viewed(value, shape) / scale
     with torch.no_grad():
-        own, wanted = torch.broadcast_tensors(_viewed(bias.scale, shape), scale)
-        if is_real(own) and is_real(wanted):
-            close = torch.equal(own, wanted) or bool(torch.isclose(own, wanted, 1e-6, 0).all())
-            return None if close else -_viewed(value, shape) / scale
-        close = torch.isclose(own, wanted, 1e-6, 0) & (_viewed(bias.zero_point, shape) == 0)
+        own = _viewed(bias.scale, shape)
+        if is_real(own) and is_real(scale):
+            close = torch.isclose(own, scale, _CLOSE, 0)
+            return None if close.all() else -_viewed(value, shape) / scale
+        close = torch.isclose(own, scale, _CLOSE, 0) & (_viewed(bias.zero_point, shape) == 0)
     return torch.where(close.all(), 0.0, -_viewed(value, shape) / scale)
 
 
@@ -89,21 +91,21 @@ def _viewed(metadata: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
     return metadata.reshape(()) if metadata.numel() == 1 else metadata.view(shape)
 
 
-def _linear(func: Any, input: Any, weight: Any, bias: Any = None) -> Any:
-    values = ((input, weight, bias), {})
+def _linear(func: Any, input: Any, weight: Any, bias: Any = None) -> Any:  # noqa: A002
     if not is_pair(input, weight) or len(weight.logical_shape) != 2:
-        return run_on_values(func, *values)
+        return run_on_values(func, (input, weight, bias), {})
     scale = _linear_scale(input, weight)
     if scale is None:
-        return run_on_values(func, *values)
+        return run_on_values(func, (input, weight, bias), {})
     value = func(input.value, weight.value, bias.value if is_quant(bias) else bias)
     sums = product_bits(input, weight, weight.logical_shape[1])
     return product(input, weight, value, scale, sums, bias)
 
 
-def _linear_scale(input: Any, weight: Any) -> torch.Tensor | None:
-    own, other = input.scale, weight.scale
-    rank = len(input.logical_shape)
+def _linear_scale(tensor: Any, weight: Any) -> torch.Tensor | None:
+    own: torch.Tensor = tensor.scale
+    other: torch.Tensor = weight.scale
+    rank = len(tensor.logical_shape)
     if own.numel() == 1:
         if other.numel() == 1:
             return (own * other).reshape((1,) * rank)
@@ -119,7 +121,7 @@ def _linear_scale(input: Any, weight: Any) -> torch.Tensor | None:
 
 def _matmul(func: Any, *args: Any, **kwargs: Any) -> Any:
     operands = (*args, *(kwargs[name] for name in _OPERANDS if name in kwargs))
-    if not (kwargs.keys() <= _OPERANDS and is_pair(*operands)):
+    if not (kwargs.keys() <= set(_OPERANDS) and is_pair(*operands)):
         return run_on_values(func, args, kwargs)
     first, second = operands
     own, other = first.scale, second.scale

@@ -66,12 +66,15 @@ def _check_formats(tensors: tuple[Any, ...]) -> None:
 def _joined(
     name: str, tensors: tuple[Any, ...], dim: int, rank: int, *, training: bool
 ) -> torch.Tensor:
-    fields = [getattr(t, name) for t in tensors]
-    if any(f.numel() != 1 and aligned(f, rank).shape[dim] != 1 for f in fields):
-        return _concatenated(fields, [t.logical_shape[dim] for t in tensors], dim, rank)
-    if not training:
+    fields: list[torch.Tensor] = [getattr(t, name) for t in tensors]
+    sizes = [t.logical_shape[dim] for t in tensors]
+    varied = [f.numel() != 1 and aligned(f, rank).shape[dim] != 1 for f in fields]
+    if not training and not all(v or n == 1 for v, n in zip(varied, sizes, strict=True)):
         for field in fields[1:]:
             _check_equal(name, fields[0], field, _CLOSE if name == "scale" else 0.0)
+    if any(varied):
+        return _concatenated(fields, sizes, dim, rank)
+    if not training:
         return fields[0]
     total = fields[0]
     for field in fields[1:]:
@@ -83,16 +86,15 @@ def _concatenated(
     fields: list[torch.Tensor], sizes: list[int], dim: int, rank: int
 ) -> torch.Tensor:
     fields = [f.reshape(()) if f.numel() == 1 else aligned(f, rank) for f in fields]
-    shape = list(torch.broadcast_shapes(*(_without(f.shape, dim) for f in fields)))
+    shape = [1] * rank
+    for field in fields:
+        for i, size in enumerate(field.shape):
+            shape[i] = max(shape[i], size)
     parts = []
     for field, size in zip(fields, sizes, strict=True):
         shape[dim] = size
         parts.append(field.expand(shape))
     return torch.cat(parts, dim)
-
-
-def _without(shape: torch.Size, dim: int) -> tuple[int, ...]:
-    return tuple(1 if i == dim else n for i, n in enumerate(shape))
 
 
 def _check_equal(name: str, own: torch.Tensor, other: torch.Tensor, rtol: float) -> None:

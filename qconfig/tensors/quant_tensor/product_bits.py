@@ -95,17 +95,18 @@ def value_range(tensor: Any) -> tuple[Any, Any]:
 
 
 @cache
-def _known(
-    bits: int, signed: Any, other: int, other_signed: Any, terms: int, n: int
+def _known(  # noqa: PLR0917
+    bits: int, signed: Any, other: int, other_signed: Any, terms: int, counted: int
 ) -> Accumulator:
     low, high = _known_range(bits, signed)
     other_low, other_high = _known_range(other, other_signed)
     least = min(low * other_high, high * other_low) * terms
     most = max(low * other_low, high * other_high) * terms
     needed = bits_of_range(least, most, signed=signed or other_signed)
-    product = (2**bits - 1) * (2**other - 1) * n
-    widest = max((product - 1).bit_length() if product else 1, needed, 1 + (signed or other_signed))
-    return Accumulator(widest, least, most)
+    product = (2**bits - 1) * (2**other - 1) * counted
+    # One signed bit would mean -1 and 1.
+    fewest = 2 if signed or other_signed else 1
+    return Accumulator(max((product - 1).bit_length(), needed, fewest), least, most)
 
 
 def _known_range(bits: int, signed: Any) -> tuple[int, int]:
