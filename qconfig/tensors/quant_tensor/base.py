@@ -25,13 +25,13 @@ from qconfig.tensors.quant_tensor.fields import (
     as_tensor,
     is_real,
 )
-from qconfig.tensors.quant_tensor.inner import InnerTensors
 from qconfig.tensors.quant_tensor.pickles import allow_in_weights_only, reduce_quant, stable_hash
 from qconfig.tensors.quant_tensor.rules import RuleTable
+from qconfig.tensors.quant_tensor.transposed import TransposedTensors
 from qconfig.versioning import Layout, registry
 
 
-class QuantTensor(InnerTensors):
+class QuantTensor(TransposedTensors):
     """A tensor of values on a grid, described by a layout class.
 
     A subclass says `layout_class = ...` and its `rules`; its constructor takes the fields of the
