@@ -57,6 +57,7 @@ POOL: dict[str, Any] = {
     "imgu": iq(numbered((1, 2, 4, 4), 16, 0), 0.25, bits=4, signed=False),
     "imgp": iq(numbered((1, 2, 4, 4)), [[[[0.5]], [[0.25]]]]),
     "imgz": iq(numbered((1, 2, 4, 4), 16, 0), 0.5, 3.0, signed=False),
+    "imgl": iq(numbered((1, 2, 4, 4), 4, 0), 0.5, 9.0, bits=4, signed=False),
     "img4": iq(numbered((1, 4, 2, 2)), 0.5),
     "img4p": iq(numbered((1, 4, 2, 2)), [[[[0.5]], [[0.25]], [[1.0]], [[2.0]]]]),
     "imgb": iq(numbered((2, 1, 5, 5)), 0.5),

@@ -13,7 +13,6 @@ _PRODUCTS = {
     "linear_learned": "F.linear(lb, w)",
     "linear_1d": "F.linear(vec, wv)",
     "linear_int_bias": "F.linear(a, w, bacc)",
-    "linear_int_bias_32": "F.linear(a, w, bacc32)",
     "linear_float_bias": "F.linear(a, w, f3)",
     "linear_other_bias": "F.linear(a, w, both)",
     "linear_channels_bias": "F.linear(a, wp, f3)",
@@ -90,6 +89,17 @@ def _products() -> list[Row]:
             both,
         ),
         Row("conv_channels_mismatch", "F.conv2d(imgp, k2p)"),
+        quirk(
+            "linear_int_bias_32",
+            "F.linear(a, w, bacc32)",
+            {
+                "type": "IntQuantTensor",
+                "is_valid": True,
+                "bit_width_at_least": 32,
+                **values("F.linear(a.value, w.value, bacc32.value)"),
+            },
+            "33 bits do not fit the int32 of int()",
+        ),
         defect("linear_rows", "F.linear(p0, w)", values("F.linear(p0.value, w.value)"), both),
         quirk(
             "linear_bias_channels",
@@ -131,7 +141,7 @@ def _pools() -> list[Row]:
     args = "{}, {}, 0, {}, True, None"
     rows = [
         Row(f"mean_{x}_{n}", f"F.avg_pool2d({x}, {args.format(k, s, ceil)})")
-        for x in ("img", "imgu", "imgz", "imgp")
+        for x in ("img", "imgu", "imgp")
         for n, k, s, ceil in (
             ("2", "2", "2", "False"),
             ("2x1", "(2, 1)", "(2, 1)", "False"),
@@ -140,9 +150,28 @@ def _pools() -> list[Row]:
     ]
     rows += [
         Row(f"mean_adaptive_{x}_{n}", f"F.adaptive_avg_pool2d({x}, {size})")
-        for x in ("img", "imgu", "imgz")
+        for x in ("img", "imgu")
         for n, size in (("1", "1"), ("2", "(2, 2)"), ("2x1", "(2, 1)"))
     ]
+    shifted = (
+        "the sum of k codes with zero point z has k z, not z: all least codes are out of range"
+    )
+    for x in ("imgz", "imgl"):
+        verdict = defect if x == "imgl" else quirk
+        for n, call in (
+            ("2", f"F.avg_pool2d({x}, 2, 2, 0, False, True, None)"),
+            ("2x1", f"F.avg_pool2d({x}, (2, 1), (2, 1), 0, False, True, None)"),
+            ("3_1", f"F.avg_pool2d({x}, 3, 1, 0, False, True, None)"),
+            ("adaptive_1", f"F.adaptive_avg_pool2d({x}, 1)"),
+            ("adaptive_2x1", f"F.adaptive_avg_pool2d({x}, (2, 1))"),
+        ):
+            better = {
+                "type": "IntQuantTensor",
+                "signed": False,
+                "is_valid": True,
+                **values(call.replace(x, f"{x}.value")),
+            }
+            rows.append(verdict(f"mean_{x}_{n}", call, better, shifted))
     rows.append(Row("mean_whole", "F.avg_pool2d(img, 4, 4, 0, False, True, None)"))
     short = "the handler has no defaults"
     rows += [
@@ -227,8 +256,16 @@ def _gradients() -> list[Row]:
         }.items()
     ]
     rows += [
-        Row("gradient_channels", "p0.int(float_datatype=True).sum()", grad={"p0": ["value", "scale"]}),
-        Row("gradient_weight", "F.linear(a, wp).value.square().sum()", grad={"wp": ["value", "scale"]}),
+        Row(
+            "gradient_channels",
+            "p0.int(float_datatype=True).sum()",
+            grad={"p0": ["value", "scale"]},
+        ),
+        Row(
+            "gradient_weight",
+            "F.linear(a, wp).value.square().sum()",
+            grad={"wp": ["value", "scale"]},
+        ),
         Row(
             "gradient_bias",
             "F.linear(a, w, f3).value.square().sum()",
@@ -250,7 +287,9 @@ def _gradients() -> list[Row]:
             grad={"img": ["value", "scale"]},
         ),
         Row(
-            "gradient_embedding", "F.embedding(ids, emb).value.square().sum()", grad={"emb": ["value"]}
+            "gradient_embedding",
+            "F.embedding(ids, emb).value.square().sum()",
+            grad={"emb": ["value"]},
         ),
         Row(
             "gradient_bit_width",
