@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.first_rows import first_rows
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.dialects.brevitas.expectations import WEIGHT
+from qconfig.configs.quant_choices import ScaleRestriction
+from qconfig.dialects.brevitas.expectations import LEARNED, WEIGHT
 from qconfig.dialects.brevitas.quantizer_keys import Kind
 from qconfig.dialects.brevitas.stages import Settings, Stage
 from qconfig.errors import CheckpointError, QconfigError
@@ -17,7 +18,7 @@ _ROWS, _ELEMENTS = 32, 2**18
 _REPEATS = 8
 """Elements of a row for each value that it takes, for its values to be a grid."""
 
-_WITHOUT_BITS = frozenset({Kind.SENTINEL, Kind.FLAG, Kind.HANDLER})
+_WITHOUT_BITS = frozenset({Kind.SENTINEL, Kind.FLAG})
 
 
 def with_configs(stage: Stage, settings: Settings) -> Stage:
@@ -27,6 +28,8 @@ def with_configs(stage: Stage, settings: Settings) -> Stage:
     for key in stage.quantizer_keys():
         if key.kind in _WITHOUT_BITS or settings.config_of(key.layer, key.role) is not None:
             continue
+        if key.kind is Kind.HANDLER and key.layer in settings.reached:
+            continue  # quantizers that are off have one, too
         unknown.append(key.name)
         problems.setdefault(
             key.quantizer,
@@ -71,10 +74,12 @@ def with_grids(stage: Stage, settings: Settings) -> Stage:
 def with_unsaid(stage: Stage, settings: Settings) -> Stage:
     """Say what no file of Brevitas can show, and the config therefore decides."""
     taken: dict[str, list[str]] = {}
+    releases: dict[str, None] = {}
     for layer, roles in settings.reached.items():
         for role in roles:
             config: Any = settings.config_of(layer, role)
             if config is not None:
+                releases |= dict.fromkeys(_of_releases(config))
                 taken.setdefault(_described(config), []).append(f"{layer}.{role}".lstrip("."))
     return stage.noting(
         ambiguities=[
@@ -82,7 +87,7 @@ def with_unsaid(stage: Stage, settings: Settings) -> Stage:
             f"config: {described}"
             for described, names in taken.items()
         ]
-    )
+    ).noting(ambiguities=releases)
 
 
 def grid_bits(weight: LazyTensor) -> int | None:
@@ -124,6 +129,15 @@ def _described(config: Any) -> str:
     return ", ".join(_parts(config))
 
 
+def _of_releases(config: Any) -> Iterator[str]:
+    """Yield where releases took the same state for other scales."""
+    restriction = config.scale_restriction
+    if restriction is ScaleRestriction.LOG_FP and config.scale_kind in LEARNED:
+        yield _LOGARITHMS
+    if restriction is ScaleRestriction.POWER_OF_TWO and hasattr(config, "group_size"):
+        yield _ROUNDED_UP
+
+
 def _parts(config: Any) -> Iterator[str]:
     yield type(config).__name__
     for name in _SAID:
@@ -133,6 +147,14 @@ def _parts(config: Any) -> Iterator[str]:
 
 
 _LEARNED = frozenset({"bit_width"})
+_LOGARITHMS = (
+    "0.11 subtracted logarithms where all other releases divide: where it wrote the file, scales "
+    "may differ in their last bits"
+)
+_ROUNDED_UP = (
+    "0.11 rounded the scales of MX formats up, and later releases down: power_of_two_rounding CEIL "
+    "is for its files, and FLOOR for others"
+)
 _SAID = (
     "bit_width",
     "exponent_bit_width",
@@ -141,6 +163,7 @@ _SAID = (
     "narrow_range",
     "rounding",
     "scale_restriction",
+    "power_of_two_rounding",
     "group_size",
     "group_dim",
 )

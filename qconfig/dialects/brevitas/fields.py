@@ -17,6 +17,7 @@ _NUMBERS = frozenset({"bit_width", "exponent_bit_width", "mantissa_bit_width", "
 _VALUES = frozenset({"value", "value_"})
 _FLAGS = frozenset({"saturating_t", "signed_t", "training_t"})
 _INTS = frozenset({"group_size", "group_dim"})
+_WHOLE = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.INT64})
 _MOST_CODES = 1024
 _MOST_DIMENSIONS = 15
 
@@ -85,11 +86,22 @@ def _tensor(name: str, value: Any) -> LazyTensor:
         if value is None and name in _VALUES:
             hint = "it is what Brevitas keeps of an activation for export; save the tensor itself"
         raise _wrong(name, value, "a tensor", hint)
+    if lazy.dtype in _WHOLE and name not in _VALUES:
+        lazy = _as_float(name, lazy)
     if not lazy.dtype.is_float:
         raise _wrong(name, lazy, "a tensor of floating-point numbers")
     if name in _NUMBERS and prod(lazy.shape) != 1:
         raise _wrong(name, lazy, "one number")
     return lazy
+
+
+def _as_float(name: str, lazy: LazyTensor) -> LazyTensor:
+    """Return whole numbers, which Brevitas takes wherever it takes others, as float32."""
+    whole = lazy.load()
+    found = whole.float()
+    if not bool((found.to(whole.dtype) == whole).all()):
+        raise _wrong(name, lazy, "numbers that float32 holds")
+    return LazyTensor.of(found)
 
 
 def _number(name: str, value: float) -> LazyTensor:

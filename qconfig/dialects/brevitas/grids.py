@@ -30,9 +30,10 @@ class FloatGrid:
     bias: float
 
     @property
-    def is_usual(self) -> bool:
-        """Whether the bias is IEEE's, `2**(e-1) - 1`, or that of FNUZ formats, `2**(e-1)`."""
-        return self.bias in (2.0 ** (self.exponent - 1) - 1, 2.0 ** (self.exponent - 1))
+    def usualness(self) -> int:
+        """2 if the bias is IEEE's, `2**(e-1) - 1`; 1 if FNUZ formats', `2**(e-1)`; else 0."""
+        ieee = 2.0 ** (self.exponent - 1) - 1
+        return {ieee: 2, ieee + 1: 1}.get(self.bias, 0)
 
     @property
     def is_plausible(self) -> bool:

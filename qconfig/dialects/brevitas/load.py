@@ -26,6 +26,8 @@ def load_brevitas_state_dict(
     dropped: Sequence[str] = (),
     expanded: Sequence[str] = (),
     cast: Sequence[str] = (),
+    norms: Mapping[str, str] | None = None,
+    eps: float = 1e-5,
 ) -> StateDictReport:
     """Copy a state_dict of Brevitas' modules into a model that is quantized with our configs.
 
@@ -41,6 +43,8 @@ def load_brevitas_state_dict(
         dropped: patterns of old names that may be left out.
         expanded: patterns of new names of scales: one number for all channels may be repeated.
         cast: patterns of new names whose values may be rounded to the type that the model has.
+        norms: batch norms that the model has no more, see `convert_state_dict`.
+        eps: of those norms.
 
     Raises:
         CheckpointError: what does not fit, all of it at once; the model is as it was.
@@ -65,6 +69,8 @@ def load_brevitas_state_dict(
         tuple(dropped),
         tuple(expanded),
         {name: tuple(tensor.shape) for name, tensor in own.items()},
+        dict(norms or {}),
+        eps,
     )
     stage = converted(lazy, settings)
     entries = _entries(own, stage, settings, tuple(cast))

@@ -63,12 +63,12 @@ def with_widths(fields: dict[str, Any]) -> Repaired:
     swapped = stored.swapped
     if stored == swapped or not stored.is_plausible:
         return Repaired(fields)
-    if stored.is_usual and not swapped.is_usual:
+    if stored.usualness > swapped.usualness:
         return Repaired(fields)
     codes, precision = _codes(fields)
     fits, fits_swapped = stored.holds(codes, precision), swapped.holds(codes, precision)
     exchanged = fields | {names[0]: fields[names[1]], names[1]: fields[names[0]]}
-    if fits_swapped and (not fits or (swapped.is_usual and not stored.is_usual)):
+    if fits_swapped and (not fits or swapped.usualness > stored.usualness):
         return Repaired(exchanged, (SWAPPED,))
     if not fits:
         return Repaired(fields, (), (OFF_GRID,))

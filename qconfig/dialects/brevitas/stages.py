@@ -117,6 +117,9 @@ class Settings:
         dropped: patterns of names that may be left out.
         expanded: patterns of names of one number that may be repeated for all channels.
         shapes: shapes of the tensors that are to be filled, by new name, where a model has them.
+        norms: batch norms that are folded, and the layers into which; a norm itself for a scale
+            and a bias in its place.
+        eps: of those norms.
     """
 
     config_of: Callable[[str, str], Config | None]
@@ -125,6 +128,8 @@ class Settings:
     dropped: tuple[str, ...] = ()
     expanded: tuple[str, ...] = ()
     shapes: Mapping[str, tuple[int, ...]] | None = None
+    norms: Mapping[str, str] = field(factory=dict)
+    eps: float = 1e-5
 
 
 Step = Callable[[Stage, Settings], Stage]

@@ -23,6 +23,7 @@ from qconfig.dialects.brevitas.steps_names import (
     with_names,
     without_leftovers,
 )
+from qconfig.dialects.brevitas.steps_norms import with_folded_norms
 from qconfig.errors import MOST_PROBLEMS, CheckpointError, raise_problems
 from qconfig.versioning import Config
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 STEPS: tuple[Step, ...] = (
     without_dropped,
     without_constants,
+    with_folded_norms,
     with_configs,
     without_handlers,
     without_buffers,
@@ -76,6 +78,8 @@ def convert_state_dict(
     missing: Mapping[str, str] | None = None,
     dropped: Sequence[str] = (),
     expanded: Sequence[str] = (),
+    norms: Mapping[str, str] | None = None,
+    eps: float = 1e-5,
 ) -> "tuple[dict[str, torch.Tensor], StateDictReport]":
     """Return a state_dict of Brevitas' modules, of 0.8 to 0.13, under the names of our modules.
 
@@ -91,6 +95,9 @@ def convert_state_dict(
             "derive" computes it from the weight, as the config says.
         dropped: patterns of old names that may be left out.
         expanded: patterns of new names of scales: one number for all channels may be repeated.
+        norms: batch norms that are to be folded, by name: into the layer whose name stands with it,
+            or, with its own name, into a factor and an addend in its place.
+        eps: of those norms.
 
     Raises:
         CheckpointError: a key has no place, a tensor is missing, or the state_dict contradicts the
@@ -105,6 +112,8 @@ def convert_state_dict(
         dict(missing or {}),
         tuple(dropped),
         tuple(expanded),
+        norms=dict(norms or {}),
+        eps=eps,
     )
     stage = converted(lazy, settings)
     report = StateDictReport(stage.changes, stage.ambiguities)

@@ -12,8 +12,13 @@ _NO_STATE: Mapping[Kind, str] = {
     Kind.SENTINEL: "a constant 0 that releases before 0.8 saved",
     Kind.FLAG: "whether the module was in training, which old TorchScript modules saved",
 }
-_HANDLER = "what exports compute from the rest; it was compared with the config"
+_HANDLER = "what exports compute from the rest; widths were compared with the config"
 _BUFFER = "statistics that were collected; the value that came of them stands beside them"
+_NO_VALUE = "statistics that were collected, with no value of their own yet"
+_VALUES: Mapping[Kind, Kind] = {
+    Kind.THRESHOLD_BUFFER: Kind.THRESHOLD,
+    Kind.ZERO_POINT_BUFFER: Kind.ZERO_POINT,
+}
 _BITS = "bit_width"
 
 
@@ -41,28 +46,18 @@ def without_handlers(stage: Stage, settings: Settings) -> Stage:
 
 def without_buffers(stage: Stage, settings: Settings) -> Stage:
     """Leave out statistics beside the value that came of them; else they are that value."""
-    names = {
-        Kind.THRESHOLD_BUFFER: "scaling_impl.value",
-        Kind.ZERO_POINT_BUFFER: "zero_point_impl.value",
-    }
     changes = []
     for key in stage.quantizer_keys():
-        if key.kind not in names:
+        if key.kind not in _VALUES:
             continue
-        value = key.name.removesuffix("buffer") + "value"
-        if value in stage.state:
+        values = [k for k in stage.quantizer_keys() if k.kind is _VALUES[key.kind]]
+        if any(value.quantizer == key.quantizer for value in values):
             stage = stage.without([key.name])
             changes.append(Change(Done.DROPPED, (key.name,), None, _BUFFER))
-        else:
-            stage = stage.replaced(key.name, value, stage.state[key.name])
-            changes.append(
-                Change(
-                    Done.RENAMED,
-                    (key.name,),
-                    value,
-                    "statistics that were collected, with no value of their own yet",
-                )
-            )
+            continue
+        value = key.name.removesuffix("buffer") + "value"
+        stage = stage.replaced(key.name, value, stage.state[key.name])
+        changes.append(Change(Done.RENAMED, (key.name,), value, _NO_VALUE))
     return stage.noting(changes)
 
 
