@@ -204,10 +204,12 @@ def guided(dialect: AnyDialect | None, guidance: Guidance | None) -> AnyDialect 
 
 
 def _named_like(path: Path) -> list[FileDialect]:
+    """Return the dialects of a suffix; those that tell their files from others come last."""
     if path.is_dir():
         return []
     files = (d for d in dialects.all() if isinstance(d, FileDialect))
-    return [d for d in files if path.suffix.lower() in d.suffixes]
+    named = [d for d in files if path.suffix.lower() in d.suffixes]
+    return sorted(named, key=lambda dialect: isinstance(dialect, RecognisesFiles))
 
 
 def check_writer(dialect: AnyDialect | None, writer: Writer | None) -> None:
