@@ -12,6 +12,7 @@ from qconfig.tensors.dispatch import aliased
 from qconfig.tensors.quant_tensor.autograd import added
 from qconfig.tensors.quant_tensor.export import is_access
 from qconfig.tensors.quant_tensor.fields import is_real
+from qconfig.tensors.quant_tensor.torch_names import ATTRIBUTES, IN_PLACE
 
 if TYPE_CHECKING:
     from qconfig.tensors.quant_tensor.rules import RuleTable
@@ -19,59 +20,57 @@ if TYPE_CHECKING:
 T = torch.Tensor
 aten = torch.ops.aten
 
-_ITSELF: frozenset[Any] = frozenset(
-    {
-        T.__deepcopy__,
-        T.__dir__,
-        T.__reduce_ex__,
-        T.__repr__,
-        T._is_view,
-        T.clone,
-        T.contiguous,
-        T.copy_,
-        T.cpu,
-        T.cuda,
-        T.detach,
-        T.dim,
-        T.element_size,
-        T.get_device,
-        T.is_complex,
-        T.is_conj,
-        T.is_contiguous,
-        T.is_floating_point,
-        T.is_inference,
-        T.is_neg,
-        T.is_pinned,
-        T.ndimension,
-        T.nelement,
-        T.numel,
-        T.pin_memory,
-        T.register_hook,
-        T.register_post_accumulate_grad_hook,
-        T.requires_grad_,
-        T.retain_grad,
-        T.size,
-        T.storage_offset,
-        T.stride,
-        T.to,
-        T.untyped_storage,
-        T.__hash__,
-        T.__len__,
-        torch.clone,
-        torch.detach,
-        torch.is_complex,
-        torch.is_floating_point,
-        torch.numel,
-    }
-)
-"""Functions that ask for or copy the tensor itself."""
-_CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
-_GRAD: Any = cast("Any", T.grad).__get__
-_SET_DATA: Any = cast("Any", T.data).__set__
 _COMPUTED: frozenset[Any] = frozenset(
     getattr(T, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag")
 )
 """Attributes that are operations."""
+_ITSELF: frozenset[Any] = (ATTRIBUTES - _COMPUTED) | {
+    T.__deepcopy__,
+    T.__dir__,
+    T.__reduce_ex__,
+    T.__repr__,
+    T._is_view,
+    T.clone,
+    T.contiguous,
+    T.copy_,
+    T.cpu,
+    T.cuda,
+    T.detach,
+    T.dim,
+    T.element_size,
+    T.get_device,
+    T.is_complex,
+    T.is_conj,
+    T.is_contiguous,
+    T.is_floating_point,
+    T.is_inference,
+    T.is_neg,
+    T.is_pinned,
+    T.ndimension,
+    T.nelement,
+    T.numel,
+    T.pin_memory,
+    T.register_hook,
+    T.register_post_accumulate_grad_hook,
+    T.requires_grad_,
+    T.retain_grad,
+    T.size,
+    T.storage_offset,
+    T.stride,
+    T.to,
+    T.untyped_storage,
+    T.__hash__,
+    T.__len__,
+    torch.clone,
+    torch.detach,
+    torch.is_complex,
+    torch.is_floating_point,
+    torch.numel,
+}
+"""Functions that ask for or copy the tensor itself."""
+_CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
+_GRAD: Any = cast("Any", T.grad).__get__
+_SET_DATA: Any = cast("Any", T.data).__set__
 
 
 def is_quant(value: Any) -> bool:
@@ -89,9 +88,7 @@ def run_torch(table: "RuleTable", func: Any, args: Any, kwargs: dict[str, Any]) 
     rule = table.by_function.get(func)
     if rule is not None:
         return rule(func, *args, **kwargs)
-    name = getattr(func, "__name__", "")
-    is_attribute = name in {"__get__", "__set__"} and func not in _COMPUTED
-    if is_attribute or func in _ITSELF or is_access(func):
+    if func in _ITSELF or is_access(func):
         return _on_itself(func, args, kwargs)
     special = _SPECIAL.get(func)
     if special is not None:
@@ -143,18 +140,27 @@ _SPECIAL: dict[Any, Callable[..., Any]] = {
 
 
 def run_on_values(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run a function of torch on the values of quant tensors.
+    """Run a function of torch on the values of quant tensors; `inplace=True` makes a new tensor.
 
     Raises:
         UnsupportedOperationError: it changes a quant tensor in place.
         MetadataOnlyError: a value is left out.
     """
-    name = getattr(func, "__name__", "")
-    if name.endswith("_") and not name.endswith("__") and args and _has_quant(args[0]):
-        raise _in_place(args, name, f"use {name.removesuffix('_')}, or change value")
+    if args and _has_quant(args[0]):
+        if func in IN_PLACE:
+            raise _in_place_function(func, args)
+        if kwargs.get("inplace"):  # of functions: the result is what counts
+            kwargs = {**kwargs, "inplace": False}
     if _has_quant(kwargs.get("out")):
-        raise _in_place((kwargs["out"],), f"{name}(out=)", "leave out out=")
+        raise _in_place((kwargs["out"],), f"{func.__name__}(out=)", "leave out out=")
     return func(*_values(args), **_values(kwargs))
+
+
+def _in_place_function(func: Any, args: Any) -> UnsupportedOperationError:
+    name = func.__name__
+    if name == "__setitem__":
+        return _in_place(args, "assignment to items", "make a new one from changed values")
+    return _in_place(args, name, f"use {name.removesuffix('_')}, or change value")
 
 
 def _values(value: Any) -> Any:
@@ -211,7 +217,7 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     target, source = args[0], args[1]
     if not is_quant(target):
         return func(target, source.value, *args[2:], **kwargs)
-    if type(source) is not type(target) or source.flat() != target.flat():
+    if not _agree(source, target):
         raise LayoutError(
             "copy_ between tensors that differ in more than elements",
             found=repr(source)[:200],
@@ -222,6 +228,17 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
         target.raw(name).copy_(source.raw(name), *args[2:], **kwargs)
     target.forget()
     return aliased(func, args, kwargs, target)
+
+
+def _agree(source: Any, target: Any) -> bool:
+    if type(source) is not type(target):
+        return False
+    (names, context), (other_names, other) = source.flat(), target.flat()
+    # Whether elements have a graph, or a zero point is 0, may differ.
+    context = context._replace(differentiable=(), symmetric=None)
+    return bool(
+        names == other_names and context == other._replace(differentiable=(), symmetric=None)
+    )
 
 
 def _added(func: Any, args: Any, kwargs: Any) -> Any:

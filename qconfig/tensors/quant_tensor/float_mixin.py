@@ -59,7 +59,10 @@ class FloatMixin(InnerTensors):
 
     def _significands(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the small floats over their steps, not rounded, and the steps."""
-        scaled = self.value / self.scale
+        value, scale = self.value, self.scale
+        if scale.dtype is torch.bfloat16:  # as in `IntMixin`: 8 bits of precision are too few
+            value, scale = value.float(), scale.float()
+        scaled = value / scale
         mantissa, bias = self.number("mantissa_bit_width"), self.number("exponent_bias")
         step = inner_scale(scaled.detach(), mantissa, bias)
         return scaled / step, step
@@ -89,9 +92,12 @@ class FloatMixin(InnerTensors):
             return valid
 
     def int(self, float_datatype: bool = True) -> torch.Tensor:  # noqa: FBT001, FBT002
-        """Return the significands as integers, in floats: 1.0 is 8 where mantissas have 3 bits."""
+        """Return the significands as integers, in floats: 1.0 is 8 where mantissas have 3 bits.
+
+        Floats are of the type of the values, or float32 where the scale is bfloat16.
+        """
         significands, _ = self._significands()
-        return round_ste(significands).to(self.scale.dtype)
+        return round_ste(significands)
 
     def minifloat(self, float_datatype: bool = True) -> torch.Tensor:  # noqa: FBT001, FBT002
         """Return the small floats, `value / scale` on their grid, in the type of `scale`.

@@ -112,7 +112,10 @@ class InnerTensors(torch.Tensor):
 
     def forget(self) -> None:
         """Drop what `kept` holds: elements have changed."""
-        self.__dict__.pop("_kept", None)
+        state = self.__dict__
+        state.pop("_kept", None)
+        if is_real(state["_zero_point"]):
+            state["_context"] = state["_context"]._replace(symmetric=None)
 
     def number(self, name: str) -> Any:
         """Return a bit width or exponent bias: an int where it is known, else a tensor."""

@@ -18,7 +18,7 @@ _SIGNED = Formula("signed1 or signed2", lambda a, b: a.signed or b.signed)
 _TRAINING = Formula("training1 or training2", lambda a, b: a.training or b.training)
 _MEAN = Formula("(scale1 + scale2) / 2", common_scale)
 _BITS_OF_BOTH = Formula("bits1 + bits2", lambda a, b: a.number("bit_width") + b.number("bit_width"))
-_ZERO = Formula("0", lambda *_: 0)
+_ZERO = Formula("0", lambda a, _: a.zero_point)
 
 
 def _pair(result: dict[str, Formula], condition: Callable[[Any, Any], bool] | None = None) -> Any:
@@ -125,7 +125,7 @@ def _absolute(func: Any, tensor: Any, **options: Any) -> Any:
     return type(tensor).made(
         value=tensor.value.abs(),
         scale=tensor.scale,
-        zero_point=0,
+        zero_point=tensor.zero_point if tensor.is_symmetric else 0,
         bit_width=bits,
         signed=False,
         training=tensor.training,

@@ -1,0 +1,41 @@
+"""Which functions of torch are attributes, and which change their first operand in place.
+
+The sets are made once: what looks at the name of a function cannot be compiled.
+"""
+
+from types import GetSetDescriptorType, ModuleType
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+_T = torch.Tensor
+
+
+def _attributes() -> frozenset[Any]:
+    found = []
+    for name in dir(_T):
+        attribute = _descriptor(name)
+        if isinstance(attribute, GetSetDescriptorType | property):
+            found += [attribute.__get__, attribute.__set__]
+    return frozenset(found)
+
+
+def _descriptor(name: str) -> Any:
+    return next((vars(c)[name] for c in _T.__mro__ if name in vars(c)), None)
+
+
+def _in_place(place: type | ModuleType) -> set[Any]:
+    names = (n for n in dir(place) if n.endswith("_") and not n.endswith("__"))
+    functions = (getattr(place, name, None) for name in names)
+    return {f for f in functions if callable(f)}
+
+
+ATTRIBUTES = _attributes()
+"""Getters and setters of the attributes of tensors."""
+IN_PLACE: frozenset[Any] = frozenset(
+    _in_place(_T) | _in_place(torch) | _in_place(functional) | _in_place(torch.nn.init)
+) | frozenset(
+    {_T.__iand__, _T.__ior__, _T.__ixor__, _T.__ilshift__, _T.__irshift__, _T.__setitem__}
+)
+"""Functions that write into their first operand."""
