@@ -118,9 +118,12 @@ def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None
     """Assign a state_dict to a model: same names, ties kept, no gradients for packed tensors.
 
     Raises:
-        CheckpointError: names or shapes do not fit; all at once, the model unchanged.
+        CheckpointError: names or shapes do not fit, or quantizers have another config than is
+            recorded; all at once, the model unchanged.
     """
     from torch import nn
+
+    from qconfig.modules.recorded_config import check_records
 
     targets = dict(model.named_parameters(remove_duplicate=False))
     shared: dict[int, nn.Parameter] = {}
@@ -136,7 +139,9 @@ def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None
     for name, target in targets.items():
         if name not in entries and id(target) in loaded_for:
             entries[name] = loaded_for[id(target)]
-    raise_problems(_misfits(model.state_dict(keep_vars=True), entries))
+    contradictions, records = check_records(model, entries)
+    entries |= records
+    raise_problems([*contradictions, *_misfits(model.state_dict(keep_vars=True), entries)])
     model.load_state_dict(entries, strict=True, assign=True)
 
 

@@ -5,6 +5,7 @@ A tensor of the bytes of the document goes wherever the weights go, and a quanti
 config refuses it by both names instead of taking thresholds for what they are not.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import nn
 from qconfig.codec.converter import unstructure
 from qconfig.codec.documents import parse_config_document
 from qconfig.codec.strict_json import dumps_compact, loads
-from qconfig.errors import QconfigError, shown
+from qconfig.errors import CheckpointError, QconfigError, shown
 from qconfig.versioning import Config
 
 RECORD = "config"
@@ -59,6 +60,13 @@ class RecordsConfig(nn.Module):
         self._recorded = config
         self.register_buffer(RECORD, document_bytes(config))
 
+    def extra_repr(self) -> str:
+        """Return what the config says beside its defaults."""
+        config = self._recorded
+        said = {f.name: getattr(config, f.name) for f in fields(type(config))}
+        plain = type(config)()
+        return _described(config, [n for n, v in said.items() if v != getattr(plain, n)])
+
     @property
     def recorded(self) -> Any:
         """The config."""
@@ -79,7 +87,7 @@ class RecordsConfig(nn.Module):
         if found is not None:
             problem = contradiction(self._recorded, found)
             if problem is not None:
-                error_msgs.append(f"{key}: {problem}")
+                error_msgs.append(str(problem.at(fqn=key)))
             # An older version of the same document has other bytes, and is the same config.
             state_dict = {**state_dict, key: self.config}
         super()._load_from_state_dict(
@@ -87,27 +95,60 @@ class RecordsConfig(nn.Module):
         )
 
 
-def contradiction(own: Any, record: torch.Tensor) -> str | None:
+def check_records(
+    model: nn.Module, tensors: Mapping[str, torch.Tensor]
+) -> tuple[list[QconfigError], dict[str, torch.Tensor]]:
+    """Compare the configs that tensors record with those of a model, before any is loaded.
+
+    Args:
+        model: any module.
+        tensors: a state dict for it.
+
+    Returns:
+        A problem for each quantizer of another config; and the records that the model has itself,
+        which stand for equal ones of other bytes.
+    """
+    problems: list[QconfigError] = []
+    own: dict[str, torch.Tensor] = {}
+    for prefix, module in model.named_modules(remove_duplicate=False):
+        if not isinstance(module, RecordsConfig):
+            continue
+        key = f"{prefix}.{RECORD}" if prefix else RECORD
+        if key not in tensors:
+            continue
+        problem = contradiction(module.recorded, tensors[key])
+        own[key] = module.config
+        if problem is not None:
+            problems.append(problem.at(fqn=key))
+    return problems, own
+
+
+def contradiction(own: Any, record: torch.Tensor) -> CheckpointError | None:
     """Return how a recorded config differs from the one at hand, or None if it does not."""
     try:
         stored: Any = recorded_config(record)
     except QconfigError as error:
-        return f"the state dict has no config of a quantizer there ({error.message})"
+        return CheckpointError(
+            f"no config of a quantizer is recorded here: {error.message}",
+            expected=type(own).__name__,
+        )
     if stored == own:
         return None
-    if type(stored) is not type(own):
-        return _refused(type(stored).__name__, type(own).__name__)
-    names = [f.name for f in fields(type(own)) if getattr(stored, f.name) != getattr(own, f.name)]
-    return _refused(*(_described(config, names) for config in (stored, own)))
-
-
-def _refused(stored: str, own: str) -> str:
-    return (
-        f"the state dict is of a quantizer with another config\n  found: {stored}\n"
-        f"  expected: {own}\n  hint: quantize the model with the config that the state dict records"
+    names: list[str] = []
+    if type(stored) is type(own):
+        known = [f.name for f in fields(type(own))]
+        names = [name for name in known if getattr(stored, name) != getattr(own, name)]
+    problem = CheckpointError(
+        "this is the state of a quantizer with another config",
+        expected=_described(own, names),
+        hint="quantize the model with the config that is recorded",
     )
+    problem.found = _described(stored, names)
+    return problem
 
 
 def _described(config: Any, names: list[str]) -> str:
+    if not names:
+        return type(config).__name__
     values = ", ".join(f"{name}={shown(unstructure(getattr(config, name)))}" for name in names)
     return f"{type(config).__name__}({values})"

@@ -4,10 +4,18 @@ import copy
 
 import pytest
 import torch
+from torch._dynamo.testing import CompileCounterWithBackend
 
 from qconfig.configs.int_quant import IntQuantConfig
-from qconfig.modules import QuantIdentity, QuantReLU, freeze, plain_inference, record_metadata
-from tests.modules.nets import STEPS, images, quantized, trained
+from qconfig.modules import (
+    QuantIdentity,
+    QuantLinear,
+    QuantReLU,
+    freeze,
+    plain_inference,
+    record_metadata,
+)
+from tests.modules.nets import ACTIVATION, STEPS, WEIGHT, images, quantized, trained
 
 
 @pytest.mark.parametrize("flowing", [False, True])
@@ -44,6 +52,26 @@ def test_compiled_training():
     pairs = zip(eager.state_dict().items(), other.state_dict().values(), strict=True)
     for (name, one), two in pairs:
         torch.testing.assert_close(one, two, msg=name)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("seen", [1, STEPS + 2])
+def test_one_graph_for_all_layers_of_a_shape(seen, training):
+    """Layers of one shape share a graph, whatever they have learned."""
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    for seed in range(10):
+        torch.manual_seed(seed)
+        layer = QuantLinear(
+            torch.nn.Linear(6, 5), weight=WEIGHT, input=ACTIVATION, bias=WEIGHT.bias
+        )
+        for _ in range(seen):
+            layer(torch.randn(4, 6))
+        block = torch.nn.Sequential(layer.train(training), torch.nn.ReLU())
+        block.compile(fullgraph=True, backend=counter)
+        block(torch.randn(4, 6))
+    torch._dynamo.reset()
+    assert counter.frame_count == 1
 
 
 def test_calibration_that_is_compiled_is_seen_afterwards():

@@ -10,13 +10,15 @@ from attrs import evolve
 from safetensors.torch import load, save
 from torch import nn
 
+from qconfig import load_checkpoint, save_checkpoint
 from qconfig.configs import PerAxis
 from qconfig.configs.float_quant import FloatQuantConfig
 from qconfig.configs.groupwise_quant import GroupwiseIntQuantConfig
 from qconfig.configs.int_quant import IntQuantConfig
-from qconfig.errors import UncalibratedError
+from qconfig.errors import CheckpointErrors, UncalibratedError
 from qconfig.modules import QuantEmbedding, QuantIdentity, QuantLinear, QuantReLU
 from qconfig.modules.recorded_config import document_bytes, recorded_config
+from tests.modules.nets import RULES, WEIGHT, images, quantized, trained
 
 LEARNED = "PARAMETER_FROM_STATS"
 SEEN = IntQuantConfig(scale_kind=LEARNED, collect_steps=3)
@@ -136,9 +138,10 @@ def test_another_config_is_refused():
         with pytest.raises(RuntimeError) as caught:
             eight.load_state_dict(four.state_dict(), strict=strict)
         text = str(caught.value)
-        assert "weight_quant.config: the state dict is of a quantizer with another config" in text
+        assert "weight_quant.config: this is the state of a quantizer with another config" in text
         assert "found: IntQuantConfig(bit_width=4, narrow_range=True)" in text
         assert "expected: IntQuantConfig(bit_width=8, narrow_range=False)" in text
+        assert "hint: quantize the model with the config that is recorded" in text
     assert recorded_config(eight.weight_quant.config) == IntQuantConfig()
 
 
@@ -154,7 +157,7 @@ def test_a_record_that_is_none():
     """Bytes that are no document of a config are refused in words."""
     module = QuantIdentity(act=SEEN)
     state = module.state_dict() | {"act_quant.config": torch.tensor([1, 2], dtype=torch.uint8)}
-    with pytest.raises(RuntimeError, match="the state dict has no config of a quantizer there"):
+    with pytest.raises(RuntimeError, match="no config of a quantizer is recorded here"):
         module.load_state_dict(state)
 
 
@@ -223,3 +226,44 @@ def test_learned_values_start_anew():
     module.weight_quant.restart(module.weight)
     assert module.weight_quant.threshold is threshold
     assert torch.equal(threshold.flatten(), module.weight.abs().amax(dim=1))
+
+
+def test_checkpoints(tmp_path):
+    """A checkpoint of ours has the whole state, and another config refuses it and stays as it was."""
+    model = trained()
+    save_checkpoint(model, tmp_path / "model", config=RULES)
+    other = quantized(seed=5)
+    load_checkpoint(tmp_path / "model", model=other)
+    assert torch.equal(other.eval()(images()), model(images()))
+    for bits in (8, 16):
+        weights = {**RULES.configs, "weights": evolve(WEIGHT, bit_width=bits)}
+        wider = quantized(seed=5, rules=evolve(RULES, configs=weights))
+        before = copy.deepcopy(wider.state_dict())
+        with pytest.raises(CheckpointErrors) as caught:
+            load_checkpoint(tmp_path / "model", model=wider)
+        assert [problem.fqn for problem in caught.value.problems] == [
+            "conv.weight_quant.config",
+            "fc.weight_quant.config",
+        ]
+        assert f"expected: IntQuantConfig(bit_width={bits})" in str(caught.value)
+        assert same(wider.state_dict(), before)
+
+
+def test_an_optimizer_goes_on_after_a_load():
+    """A state dict of a checkpoint changes what parameters hold, and training goes on with them."""
+    model = quantized(seed=5)
+    before = dict(model.named_parameters())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.load_state_dict(trained().state_dict())
+    assert all(before[name] is p for name, p in model.named_parameters())
+    old = model.fc.weight_quant.threshold.detach().clone()
+    model(images()).square().mean().backward()
+    optimizer.step()
+    assert model.fc.weight_quant.threshold != old
+
+
+def test_a_quantizer_shows_its_config():
+    """The text of a module says what its quantizers do beside the default."""
+    text = str(QuantLinear(nn.Linear(6, 5), weight=IntQuantConfig(bit_width=4), input=SEEN))
+    assert "(weight_quant): WeightQuantizer(IntQuantConfig(bit_width=4))" in text
+    assert "ActivationQuantizer(IntQuantConfig(scale_kind=" in text

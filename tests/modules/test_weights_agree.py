@@ -50,6 +50,20 @@ def test_outputs_and_gradients(layer, weight, training):
         torch.testing.assert_close(threshold.grad, ours.weight_quant.threshold.grad, rtol=0, atol=0)
 
 
+def test_gradient_of_a_bit_width():
+    """The gradient of a learned bit width is Brevitas', also where the width is not whole."""
+    theirs, ours, x = pair("linear", "learned_bits")
+    offset = theirs.weight_quant.tensor_quant.msb_clamp_bit_width_impl.bit_width_offset
+    for bits in (8.0, 5.3, 2.0, 1.5):
+        with torch.no_grad():
+            offset.fill_(bits - 2)
+            ours.weight_quant.bit_width.fill_(bits)
+        offset.grad = ours.weight_quant.bit_width.grad = None
+        for module in (theirs, ours):
+            module(x).square().sum().backward()
+        assert torch.equal(offset.grad, ours.weight_quant.bit_width.grad)
+
+
 @pytest.mark.parametrize("weight", WEIGHTS)
 def test_quantized_weight(weight):
     """The quantized weight has Brevitas' values, scale, zero point and widths."""
