@@ -62,7 +62,7 @@ class RecordsConfig(nn.Module):
 
     def extra_repr(self) -> str:
         """Return what the config says beside its defaults."""
-        config = self._recorded
+        config = self.recorded
         said = {f.name: getattr(config, f.name) for f in fields(type(config))}
         plain = type(config)()
         return _described(config, [n for n, v in said.items() if v != getattr(plain, n)])
