@@ -16,7 +16,7 @@ def _attributes() -> frozenset[Any]:
     found = []
     for name in dir(_T):
         attribute = _descriptor(name)
-        if isinstance(attribute, GetSetDescriptorType | property):
+        if isinstance(attribute, GetSetDescriptorType):
             found += [attribute.__get__, attribute.__set__]
     return frozenset(found)
 
