@@ -9,7 +9,7 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.brevitas.evidence import with_configs, with_grids, with_unsaid
 from qconfig.dialects.brevitas.expectations import reached_roles, resolve, role_config
 from qconfig.dialects.brevitas.stages import Change, Settings, Stage, Step
-from qconfig.dialects.brevitas.steps_added import with_calibration, with_records
+from qconfig.dialects.brevitas.steps_added import with_beginnings, with_calibration, with_records
 from qconfig.dialects.brevitas.steps_bits import with_bit_widths
 from qconfig.dialects.brevitas.steps_dropped import (
     without_buffers,
@@ -41,6 +41,7 @@ STEPS: tuple[Step, ...] = (
     with_bit_widths,
     with_names,
     without_leftovers,
+    with_beginnings,
     with_missing,
     with_shapes,
     with_calibration,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
-from qconfig.dialects.brevitas.expectations import ROLES, is_running
+from qconfig.dialects.brevitas.expectations import ROLES, WEIGHT, is_running
 from qconfig.dialects.brevitas.stages import Change, Done, Settings, Stage
 from qconfig.dialects.brevitas.steps_names import linear
 
@@ -18,6 +18,10 @@ _ONGOING = (
     "collect_steps of the config"
 )
 _OVER = "the file does not say whether calibration was over; taken so, as Brevitas does"
+_BEGINNING = (
+    "it is 1, which is also what modules begin with that save all of their state before the first "
+    "forward; where that is so, drop it and have it derived"
+)
 _SEEN = "the file has no statistics beside what was made of them; taken from that"
 
 
@@ -29,6 +33,21 @@ def with_calibration(stage: Stage, settings: Settings) -> Stage:
             if config is not None and is_running(config, role):
                 stage = _calibrated(stage, config, f"{layer}.{role}".lstrip("."))
     return stage
+
+
+def with_beginnings(stage: Stage, settings: Settings) -> Stage:
+    """Say which learned scales of weights may never have been set."""
+    said = []
+    for layer, roles in settings.reached.items():
+        name = f"{layer}.{WEIGHT}.threshold".lstrip(".")
+        weight = stage.state.get(f"{layer}.weight".lstrip("."))
+        threshold = stage.state.get(name)
+        config: Any = settings.config_of(layer, WEIGHT)
+        if WEIGHT not in roles or weight is None or threshold is None or config is None:
+            continue
+        if config.scale_kind is ScaleKind.PARAMETER_FROM_STATS and _is_beginning(threshold):
+            said.append(f"{name}: {_BEGINNING}")
+    return stage.noting(ambiguities=said)
 
 
 def with_records(stage: Stage, settings: Settings) -> Stage:
@@ -69,6 +88,10 @@ def _calibrated(stage: Stage, config: Any, quantizer: str) -> Stage:
     changes.append(Change(Done.ADDED, (), f"{quantizer}.steps", _COUNTED))
     said = _OVER if is_over else _ONGOING
     return stage.adding(added).noting(changes, ambiguities=[f"{quantizer}: {said}"])
+
+
+def _is_beginning(threshold: LazyTensor) -> bool:
+    return bool((threshold.load() == 1).all())
 
 
 def _as_statistic(threshold: LazyTensor, config: Any) -> LazyTensor:

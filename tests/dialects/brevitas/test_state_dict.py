@@ -219,6 +219,20 @@ def test_missing_may_be_derived_from_the_weight() -> None:
         assert done(report)["body.fc.weight_quant.threshold"] is Done.DERIVED
 
 
+def test_a_scale_that_was_never_set_is_said() -> None:
+    """A learned scale of 1 may be a beginning that was saved; dropped, it can be derived."""
+    state = sample("not_run").state | {_SCALE: torch.tensor(1.0)}
+    _, report = convert_state_dict(state, config=LEARNED)
+    assert any("before the first forward" in text for text in report.ambiguities)
+    found, _ = convert_state_dict(
+        state,
+        config=named(fc=LEARNED),
+        dropped=["**.scaling_impl.value"],
+        missing={"**.threshold": "derive"},
+    )
+    assert found["body.fc.weight_quant.threshold"] == state["body.fc.weight"].abs().max()
+
+
 def test_missing_may_be_left_to_the_model() -> None:
     """`initialise` leaves the name out, and the report says so."""
     found, report = convert_state_dict(
