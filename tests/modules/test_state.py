@@ -229,7 +229,7 @@ def test_learned_values_start_anew():
 
 
 def test_checkpoints(tmp_path):
-    """A checkpoint has the whole state; a model of another config refuses it and stays as it was."""
+    """A checkpoint has the whole state, and a model of another config refuses it untouched."""
     model = trained()
     save_checkpoint(model, tmp_path / "model", config=RULES)
     other = quantized(seed=5)

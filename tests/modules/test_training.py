@@ -1,6 +1,7 @@
 """Networks of Quant modules learn, and learn what Brevitas' do."""
 
 import brevitas.nn as qnn
+import pytest
 import torch
 from brevitas import quant
 from brevitas.inject.enum import ScalingImplType
@@ -99,3 +100,41 @@ def test_training_is_that_of_brevitas():
     assert len(learned) == len(own) == 5
     for one, other in zip(sorted(learned), sorted(own), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=0)
+
+
+class Twice(nn.Module):
+    """One activation in two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU()
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, x):
+        """Use the activation before and after the product."""
+        return self.act(self.fc(self.act(x)))
+
+
+def test_a_module_in_two_places():
+    """A quantizer that runs twice in a step has gradients at every step, at the turn too."""
+    torch.manual_seed(0)
+    model = Twice()
+    rules = FqnToConfig(configs={"a": POSITIVE}, rules=(Rule("act", "a"),))
+    quantize_(model, rules)
+    for _ in range(STEPS + 2):
+        model(torch.randn(4, 6)).square().sum().backward()
+    assert model.act.act_quant.threshold.grad != 0
+    assert model.act.act_quant.steps == STEPS + 1
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_calibration_without_gradients(mode):
+    """Statistics are seen, and learned, where no gradient is recorded."""
+    one, other = quantized(), quantized()
+    for seed in range(STEPS + 1):
+        one(images(seed=seed))
+        with mode():
+            other(images(seed=seed))
+    assert torch.equal(one.eval()(images()), other.eval()(images()))
+    other.train()(images()).sum().backward()
+    assert other.fc.input_quant.threshold.grad is not None
