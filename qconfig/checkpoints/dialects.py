@@ -188,12 +188,19 @@ def recognised_dialect(path: Path) -> FileDialect | None:
 def guided(dialect: AnyDialect | None, guidance: Guidance | None) -> AnyDialect | None:
     """Return a dialect with what the caller says about the files.
 
+    Args:
+        dialect: of the files; None for our own form.
+        guidance: what is said, maybe nothing, for files that are to be converted; None for files
+            that are only to be looked at.
+
     Raises:
         UsageError: its files say all of it themselves.
     """
-    if guidance is None or guidance.is_empty:
+    if guidance is None:
         return dialect
     if not isinstance(dialect, TakesGuidance):
+        if guidance.is_empty:
+            return dialect
         raise UsageError(
             "the files say by themselves what was said about them",
             found=guidance.described,

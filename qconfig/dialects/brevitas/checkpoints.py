@@ -2,5 +2,7 @@
 
 from qconfig.checkpoints.dialects import dialects
 from qconfig.dialects.brevitas.pickles import BrevitasPickles
+from qconfig.dialects.brevitas.safetensors_files import BrevitasSafetensors
 
+dialects.add(BrevitasSafetensors())
 dialects.add(BrevitasPickles())

@@ -13,6 +13,10 @@ from qconfig.dialects.brevitas.state_dict import converted
 from qconfig.errors import QconfigError, raise_problems
 from qconfig.versioning import Layout
 
+UNCONVERTED = (
+    "these are the names of Brevitas' quantizers; an upgrade converts them, with the config that "
+    "the model was quantized with"
+)
 NOTHING_QUANTIZED = (
     "nothing here is of a quantizer: Brevitas saves none of what is constant, and weights before "
     "they are quantized"
@@ -22,16 +26,25 @@ NOTHING_QUANTIZED = (
 def converted_state(
     plain: Mapping[str, LazyTensor],
     layouts: Mapping[str, Layout],
-    guidance: Guidance,
+    guidance: Guidance | None,
     path: Path,
 ) -> tuple[dict[str, LazyTensor], tuple[str, ...]]:
     """Return the plain tensors of a file under our names, and notes on all that was done.
+
+    Args:
+        plain: tensors by name.
+        layouts: quantized tensors beside them.
+        guidance: what the caller says; None to leave names as they are.
+        path: of the file, for errors.
 
     Raises:
         QconfigError: keys without a place, tensors that are missing, a config that the file
             contradicts, or none where one is needed.
     """
-    if not has_quantizers(plain) and guidance.is_empty:
+    quantizers = has_quantizers(plain)
+    if guidance is None and quantizers:
+        return dict(plain), (UNCONVERTED,)
+    if guidance is None or (guidance.is_empty and not quantizers):
         return dict(plain), () if layouts else (NOTHING_QUANTIZED,)
     try:
         stage = _converted(plain, guidance)

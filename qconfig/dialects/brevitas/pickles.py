@@ -43,7 +43,8 @@ class BrevitasPickles:
     Names in them are looked up in closed tables, and nothing of them is imported or called.
 
     Args:
-        guidance: what the caller says of a state_dict, which lacks most of what it was made with.
+        guidance: what the caller says of a state_dict, which lacks most of what it was made with;
+            None to leave it under its own names.
     """
 
     name: str = LIBRARY
@@ -52,7 +53,7 @@ class BrevitasPickles:
     suffixes: tuple[str, ...] = SUFFIXES
 
     def __init__(self, guidance: Guidance | None = None) -> None:
-        self.guidance = guidance or Guidance()
+        self.guidance = guidance
 
     def recognises_file(self, path: Path) -> bool:
         """Return whether a file names Brevitas' classes, or has keys of its quantizers."""
@@ -83,12 +84,13 @@ class BrevitasPickles:
         """
         files, index = pickled_files(path, follow_symlinks=follow_symlinks)
         opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
-        merged = _Merged(self.guidance.dropped)
+        said = self.guidance or Guidance()
+        merged = _Merged(said.dropped)
         for name, file in opened.items():
             merged.add(name, file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
         merged.read(path)
-        config = self.guidance.config
+        config = said.config
         problems = contradictions(merged.layouts, config)
         raise_problems([p.at(file=path) for p in problems], file=path)
         state, notes = converted_state(merged.state(), merged.layouts, self.guidance, path)

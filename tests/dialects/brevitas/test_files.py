@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from qconfig import inspect_checkpoint, load_checkpoint, upgrade_checkpoint
 from qconfig.codec.converter import unstructure
@@ -105,8 +106,29 @@ def test_files_are_recognised_by_what_they_name(tmp_path: Path) -> None:
     nested, state = FILES / "0.13.4" / "nested.pt", FILES / "0.13.4" / _STATE
     assert inspect_checkpoint(tmp_path / "plain.pt").dialect == "torchao-pickle"
     assert inspect_checkpoint(nested).dialect == "brevitas"
+    assert inspect_checkpoint(state).dialect == "brevitas"
+
+
+def test_a_state_dict_can_be_looked_at_without_a_config() -> None:
+    """To inspect and to load leaves Brevitas' names, and a note says what an upgrade takes."""
+    file = FILES / "0.13.4" / _STATE
+    assert "an upgrade converts them" in inspect_checkpoint(file).notes[0]
+    assert load_checkpoint(file).keys() == torch.load(file, weights_only=True).keys()
     with pytest.raises(CheckpointError, match="no config says how"):
-        inspect_checkpoint(state)
+        upgrade_checkpoint(file, None, dry_run=True)
+
+
+def test_state_dicts_in_safetensors_are_found_by_their_keys(tmp_path: Path) -> None:
+    """A state_dict that was saved as safetensors is converted alike, shard by shard."""
+    state = torch.load(FILES / "0.13.4" / _STATE, weights_only=True)
+    config: Any = CONFIGS["activations"]
+    save_file(state, tmp_path / "old.safetensors", metadata={"format": "pt"})
+    report = upgrade_checkpoint(tmp_path / "old.safetensors", tmp_path / "new", config=config)
+    upgrade_checkpoint(FILES / "0.13.4" / _STATE, tmp_path / "other", config=config)
+    found, other = load_checkpoint(tmp_path / "new"), load_checkpoint(tmp_path / "other")
+    assert report.dialect == "brevitas-safetensors"
+    assert found.keys() == other.keys()
+    assert all(torch.equal(found[name], other[name]) for name in found)
 
 
 def test_any_file_may_be_said_to_be_of_brevitas(tmp_path: Path) -> None:
