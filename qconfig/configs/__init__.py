@@ -23,6 +23,7 @@ from qconfig.configs.float8 import (
     Float8StaticActivationFloat8WeightConfig,
     Float8WeightOnlyConfig,
 )
+from qconfig.configs.float_quant import FloatQuantConfig
 from qconfig.configs.fqn_to_config import (
     FqnToConfig,
     Precedence,
@@ -38,6 +39,7 @@ from qconfig.configs.granularity import (
     PerTensor,
     PerToken,
 )
+from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.configs.int4 import (
     Float8DynamicActivationInt4WeightConfig,
     Int4WeightOnlyConfig,
@@ -50,6 +52,7 @@ from qconfig.configs.int8 import (
 from qconfig.configs.int8_int4 import (
     Int8DynamicActivationInt4WeightConfig,
 )
+from qconfig.configs.int_quant import IntQuantConfig
 from qconfig.configs.intx import (
     Int8DynamicActivationIntxWeightConfig,
     Int8StaticActivationIntxWeightConfig,
@@ -87,8 +90,11 @@ __all__ = [
     "Float8PackingFormat",
     "Float8StaticActivationFloat8WeightConfig",
     "Float8WeightOnlyConfig",
+    "FloatQuantConfig",
     "FqnToConfig",
     "Granularity",
+    "GroupwiseFloatQuantConfig",
+    "GroupwiseIntQuantConfig",
     "Int4ChooseQParamsAlgorithm",
     "Int4PackingFormat",
     "Int4WeightFakeQuantizeConfig",
@@ -100,6 +106,7 @@ __all__ = [
     "Int8StaticActivationInt8WeightConfig",
     "Int8StaticActivationIntxWeightConfig",
     "Int8WeightOnlyConfig",
+    "IntQuantConfig",
     "IntxChooseQParamsAlgorithm",
     "IntxFakeQuantizeConfig",
     "IntxPackingFormat",
