@@ -26,8 +26,6 @@ PLAIN = (
     T.__truediv__,
     T.divide,
     T.true_divide,
-    T.matmul,
-    T.__matmul__,
     torch.add,
     torch.sub,
     torch.subtract,
@@ -36,7 +34,6 @@ PLAIN = (
     torch.div,
     torch.divide,
     torch.true_divide,
-    torch.matmul,
 )
 """Sums, differences, products and quotients."""
 
@@ -73,7 +70,7 @@ def _same(_: Any, tensor: Any) -> Any:
 
 
 FLOAT_ARITHMETIC = (
-    Rule("a + b, a - b, a * b, a / b, a @ b", PLAIN, plain, {}, "plain"),
+    Rule("a + b, a - b, a * b, a / b", PLAIN, plain, {}, "plain"),
     Rule(
         "-a",
         NEGATION,

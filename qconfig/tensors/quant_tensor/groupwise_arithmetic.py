@@ -75,7 +75,7 @@ def _same(_: Any, tensor: Any) -> Any:
 
 
 GROUPWISE_ARITHMETIC = (
-    Rule("a + b, a - b, a * b, a / b, a @ b", PLAIN, plain, {}, "plain"),
+    Rule("a + b, a - b, a * b, a / b", PLAIN, plain, {}, "plain"),
     Rule(
         "-a",
         NEGATION,
