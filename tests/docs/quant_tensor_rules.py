@@ -29,7 +29,7 @@ _MARKUP = re.compile(r"[|*]")
 
 
 def table(rules: RuleTable) -> Iterator[str]:
-    """Yield the table of a family; operations that have all but their name in common share a row."""
+    """Yield the table of a family; operations that differ in their name alone share a row."""
     heads = ["operation", *(f"`{name}`" for name in COLUMNS), "otherwise"]
     yield f"| {' | '.join(heads)} |"
     yield "|" + "---|" * len(heads)
