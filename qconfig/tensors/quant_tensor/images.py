@@ -16,6 +16,8 @@ from qconfig.tensors.quant_tensor.kept_metadata import (
 )
 from qconfig.tensors.quant_tensor.rules import Rule
 
+_TRACED_PAD = torch._C._nn.pad  # noqa: SLF001 (what Dynamo makes of functional.pad)
+
 
 @on_tensor
 def _pad(func: Any, tensor: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
@@ -52,7 +54,7 @@ def _shuffle(func: Any, tensor: Any, *args: Any, **options: Any) -> Any:
 IMAGES = (
     Rule(
         "pad(a, sizes, mode, value)",
-        (functional.pad,),
+        (functional.pad, _TRACED_PAD),
         _pad,
         KEPT,
         "plain where the constant is no value of the grid (while tracing: not known to be one), "

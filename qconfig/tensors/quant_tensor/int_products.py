@@ -61,12 +61,19 @@ def product(  # noqa: PLR0917
     return type(first).made(
         value=value,
         scale=scale,
-        zero_point=scale.new_zeros(1) if zero_point is None else zero_point,
+        zero_point=scale.new_zeros((1,) * min(scale.dim(), 1))
+        if zero_point is None
+        else zero_point,
         bit_width=bits,
         signed=signed,
         training=first.training or second.training,
         symmetric=True if zero_point is None else None,
     )
+
+
+def _zero(scale: torch.Tensor) -> torch.Tensor:
+    # Brevitas' shape, unless the value has no dimension.
+    return scale.new_zeros(1 if scale.dim() else ())
 
 
 def _bias_zero_point(bias: Any, scale: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor | None:
