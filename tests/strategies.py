@@ -14,7 +14,7 @@ from qconfig.codec.tensor_values import TensorSpec, TensorValue
 from qconfig.configs.granularity import PerAxis, PerBlock, PerGroup, PerRow, PerTensor, PerToken
 from qconfig.errors import QconfigError
 from qconfig.versioning import Config, Entry, FieldInfo, Kind, info_of, registry
-from tests import arithmetic_repairs, fp4_repairs, uintx_repairs
+from tests import arithmetic_repairs, fp4_repairs, quant_layout_repairs, uintx_repairs
 from tests.config_repairs import CONFIG_REPAIRS
 from tests.int4_repairs import INT4_REPAIRS
 
@@ -264,11 +264,15 @@ REPAIRS: dict[str, Repair] = {
     "CalibrationConfig": _keep_to_last_axis,
     "CalibrationRecord": _record_a_calibration,
     "Float8TensorLayout": _tile_float8,
+    "FloatQuantTensorLayout": quant_layout_repairs.align,
     "FloatxTensorLayout": uintx_repairs.tile_floatx,
     "FqnToConfig": _name_configs,
+    "GroupwiseFloatQuantTensorLayout": quant_layout_repairs.group,
+    "GroupwiseIntQuantTensorLayout": quant_layout_repairs.group,
     "Int4TensorLayout": _tile_int4,
     "Int8Arithmetic": arithmetic_repairs.fit_arithmetic,
     "Int8TensorLayout": _tile_int8,
+    "IntQuantTensorLayout": quant_layout_repairs.align,
     "IntxStaticActivationTensorLayout": _tile_intx_static,
     "IntxUnpackedToInt8TensorLayout": _tile_intx,
     "MXTensorLayout": fp4_repairs.tile_mx,
