@@ -5,7 +5,7 @@ in the file; other classes become `pickled_values` with their names, which a dia
 has to hold.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +75,21 @@ def read_torch_file(
     except (ContainerError, StorageError) as error:
         error.at(file=path)
         raise
+
+
+def mentions(path: Path | str, words: Iterable[bytes], limits: Limits = DEFAULT_LIMITS) -> bool:
+    """Return whether the pickle of a file of torch.save has one of some words in it.
+
+    A first look that follows nothing: names and texts stand in a pickle as they are.
+
+    Args:
+        path: the file.
+        words: what names or keys have in them.
+        limits: bounds on the archive.
+
+    Raises:
+        ContainerError, StorageError: as `read_torch_file`.
+    """
+    with open_regular(Path(path)) as file:
+        pickled = read_archive(file, limits).pickle
+    return any(word in pickled for word in words)

@@ -20,7 +20,7 @@ from qconfig.checkpoints.pickled_files import (
 )
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.codec.torch_files import TorchFile, read_torch_file
+from qconfig.codec.torch_files import TorchFile, mentions, read_torch_file
 from qconfig.dialects.brevitas.entries import Quantized, entries_of, is_of_brevitas
 from qconfig.dialects.brevitas.forms import LIBRARY, NAMES, NEWEST
 from qconfig.dialects.brevitas.guided_state import converted_state
@@ -35,6 +35,15 @@ from qconfig.errors import (
     raise_problems,
 )
 from qconfig.versioning import Layout
+
+_WORDS = (
+    b"brevitas.quant_tensor",
+    b"tensor_quant",
+    b"export_handler",
+    b"zero_hw_sentinel",
+    b"signed",
+)
+"""What is in every file that is recognised: a class, a part of a quantizer's key, or a field."""
 
 
 class BrevitasPickles:
@@ -58,6 +67,8 @@ class BrevitasPickles:
     def recognises_file(self, path: Path) -> bool:
         """Return whether a file names Brevitas' classes, or has keys of its quantizers."""
         try:
+            if not mentions(path, _WORDS):
+                return False
             root = read_torch_file(path, NAMES).root
         except QconfigError:
             return False
