@@ -18,6 +18,9 @@ RENAMED = {
     "int2_shard": "qdata",
     "int1_shard": "qdata",
     "packed_floatx_data": "qdata",
+    "value_": "value",
+    "scale_": "scale",
+    "zero_point_": "zero_point",
 }
 
 

@@ -34,6 +34,11 @@ RELATIONS = (
     "groups of a float8 activation do not divide",
     "granularity does not quantize activations",
     "scales and zero points are stored together or apart",
+    "is not aligned with the values",
+    "is not aligned with the groups",
+    "is not in the groups of dequant_shape",
+    "is not one number",
+    "group_dim is no dimension of the tensor",
 )
 
 

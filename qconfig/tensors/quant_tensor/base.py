@@ -75,6 +75,11 @@ class QuantTensor(TransposedTensors):
             fields: each field of the layout; `value` may be None for metadata alone, with a
                 `dtype` beside it.
         """
+        if torch.compiler.is_dynamo_compiling():
+            # A call of the class is an operator of Dynamo's graph; what it does is not looked into.
+            if symmetric:
+                fields["zero_point"] = 0
+            return cls(**fields)
         value, scale, zero_point = fields["value"], fields["scale"], fields["zero_point"]
         device = (scale if value is None else value).device
         scale = as_tensor(scale, device)

@@ -9,6 +9,7 @@ constructors of subclasses (`torch._export.wrappers`); ours are made by rules, t
 from typing import Any
 
 import torch
+from attrs import frozen
 
 _PLAIN: Any = torch.Tensor.__getattribute__
 
@@ -24,17 +25,29 @@ def recorded(tensor: Any) -> Any:
     if mode is None:
         return tensor
     fields = {name: tensor.number(name) for name in tensor.fields.numbers}
-    fields |= {n: tensor.__dict__["_" + n] for n in tensor.fields.all if n not in fields}
+    fields |= {n: tensor.__dict__["_" + n] for n in tensor.fields.tensors if n not in fields}
     cls = type(tensor)
+    plain = {name: tensor.__dict__["_" + name] for name in tensor.fields.attributes}
     _emit_flat_apply_call(
         tracer=mode.tracer,
         spec_name=cls.__name__.lower(),
-        const_target_for_apply=cls,
+        const_target_for_apply=_Make(cls, tuple(plain.items())),
         graphable_args=((), fields),
         track_value=tensor,
         call_spec_cache_key=cls.__name__.lower(),
     )
     return tensor
+
+
+@frozen
+class _Make:
+    """Makes a tensor of inner tensors; a graph takes no None as an argument."""
+
+    cls: type
+    plain: tuple[tuple[str, Any], ...]
+
+    def __call__(self, **tensors: Any) -> Any:
+        return self.cls(**tensors, **dict(self.plain))
 
 
 def is_access(func: Any) -> bool:

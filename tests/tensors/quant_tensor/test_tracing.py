@@ -122,6 +122,19 @@ class _Reads(nn.Module):
         return q.value * q.scale, q * 3.0
 
 
+class _Negates(nn.Module):
+    def forward(self, q):
+        return -q
+
+
+@every_sample
+def test_export_returns_every_class(make):
+    """What is negated in an exported program is the same as without."""
+    tensor = make()
+    program = torch.export.export(_Negates(), (tensor,))
+    assert same(program.module()(tensor), -tensor)
+
+
 @both_exports
 def test_export_returns_a_quant_tensor(strict):
     """A result keeps class and metadata."""
