@@ -5,7 +5,6 @@ from typing import Any
 import torch
 
 from qconfig.tensors.quant_tensor.calls import on_tensor
-from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.groupwise_slices import sliced
 from qconfig.tensors.quant_tensor.indices import along, items_of, pieces, squeezed, unsqueezed
 from qconfig.tensors.quant_tensor.rules import Rule
@@ -17,7 +16,7 @@ T = torch.Tensor
 
 @on_tensor
 def _indexed(func: Any, tensor: Any, index: Any) -> Any:
-    value = run_on_values(func, (tensor, index), {})
+    value = func(tensor.value, index)
     items = items_of(index, len(tensor.logical_shape))
     if items is None or any(isinstance(item, torch.Tensor) for item in items):
         return value
@@ -26,13 +25,13 @@ def _indexed(func: Any, tensor: Any, index: Any) -> Any:
 
 @on_tensor
 def _selected(func: Any, tensor: Any, dim: Any, index: Any) -> Any:
-    value = run_on_values(func, (tensor, dim, index), {})
+    value = func(tensor.value, dim, index)
     return sliced(tensor, value, along(len(tensor.logical_shape), dim, index))
 
 
 @on_tensor
 def _narrowed(func: Any, tensor: Any, dim: Any, start: Any, length: Any) -> Any:
-    value = run_on_values(func, (tensor, dim, start, length), {})
+    value = func(tensor.value, dim, start, length)
     shape = tensor.logical_shape
     first = int(start) + (shape[dim] if start < 0 else 0)
     return sliced(tensor, value, along(len(shape), dim, slice(first, first + length)))
@@ -40,19 +39,19 @@ def _narrowed(func: Any, tensor: Any, dim: Any, start: Any, length: Any) -> Any:
 
 @on_tensor
 def _squeezed(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    value = run_on_values(func, (tensor, *args), kwargs)
+    value = func(tensor.value, *args, **kwargs)
     return sliced(tensor, value, squeezed(tensor.logical_shape, *args, **kwargs))
 
 
 @on_tensor
 def _unsqueezed(func: Any, tensor: Any, dim: Any) -> Any:
-    value = run_on_values(func, (tensor, dim), {})
+    value = func(tensor.value, dim)
     return sliced(tensor, value, unsqueezed(len(tensor.logical_shape), dim))
 
 
 @on_tensor
 def _in_pieces(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    values = run_on_values(func, (tensor, *args), kwargs)
+    values = func(tensor.value, *args, **kwargs)
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
     found = pieces(values, len(tensor.logical_shape), dim)
     return _all_or_none(tensor, values, found)
@@ -60,7 +59,7 @@ def _in_pieces(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
 
 @on_tensor
 def _unbound(func: Any, tensor: Any, dim: Any = 0) -> Any:
-    values = run_on_values(func, (tensor, dim), {})
+    values = func(tensor.value, dim)
     rank = len(tensor.logical_shape)
     return _all_or_none(tensor, values, [along(rank, dim, at) for at in range(len(values))])
 
@@ -76,7 +75,7 @@ def _plain(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     value = tensor.value
     # It is a part of what is stored where the last group is filled up, and some need it whole.
     whole = value.contiguous() if func in _WHOLE else value
-    return run_on_values(func, (whole, *args), kwargs)
+    return func(whole, *args, **kwargs)
 
 
 _SLICED = {

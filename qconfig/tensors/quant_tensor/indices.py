@@ -1,6 +1,7 @@
 """Indices of tensors, dimension by dimension."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -43,21 +44,23 @@ def _entry(entry: Any) -> Any:
         return entry
     if isinstance(entry, bool):
         return NotImplemented
-    if isinstance(entry, list) and not all(map(_is_literal, entry)):
+    if isinstance(entry, Integral):  # numpy's
+        return int(entry)
+    if isinstance(entry, list | tuple) and not all(map(_is_literal, entry)):
         return NotImplemented
     if not isinstance(entry, torch.Tensor):
-        if not isinstance(entry, list) and not hasattr(entry, "__array__"):
+        if not isinstance(entry, list | tuple) and not hasattr(entry, "__array__"):
             return NotImplemented
         entry = torch.as_tensor(entry, dtype=torch.long if _is_empty(entry) else None)
     return NotImplemented if entry.dtype in _MASKS and not entry.dim() else entry
 
 
 def _is_empty(entry: Any) -> bool:
-    return isinstance(entry, list) and not entry
+    return isinstance(entry, list | tuple) and not entry
 
 
 def _is_literal(value: Any) -> bool:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return all(map(_is_literal, value))
     return isinstance(value, int | torch.SymInt)
 

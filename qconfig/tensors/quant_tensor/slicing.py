@@ -5,7 +5,6 @@ from typing import Any
 import torch
 
 from qconfig.tensors.quant_tensor.calls import on_tensor
-from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.indices import along, items_of, pieces, taken_by_tensors
 from qconfig.tensors.quant_tensor.metadata_moves import MOVED, Item, Move, moved, taken
 from qconfig.tensors.quant_tensor.rules import Rule
@@ -19,7 +18,7 @@ def _taking(items: list[Item]) -> Move:
 
 @on_tensor
 def _indexed(func: Any, tensor: Any, index: Any) -> Any:
-    value = run_on_values(func, (tensor, index), {})
+    value = func(tensor.value, index)
     shape = tensor.logical_shape
 
     def move(metadata: torch.Tensor) -> torch.Tensor | None:
@@ -35,18 +34,18 @@ def _indexed(func: Any, tensor: Any, index: Any) -> Any:
 
 @on_tensor
 def _selected(func: Any, tensor: Any, dim: Any, index: Any) -> Any:
-    value = run_on_values(func, (tensor, dim, index), {})
+    value = func(tensor.value, dim, index)
     return moved(tensor, value, lambda m: taken(m, along(m.dim(), dim, index)))
 
 
 @on_tensor
 def _narrowed(func: Any, tensor: Any, dim: Any, start: Any, length: Any) -> Any:
-    value = run_on_values(func, (tensor, dim, start, length), {})
+    value = func(tensor.value, dim, start, length)
     return moved(tensor, value, lambda m: m if m.shape[dim] == 1 else func(m, dim, start, length))
 
 
 def _split(func: Any, tensor: Any, dim: int, args: Any, kwargs: Any) -> Any:
-    values = run_on_values(func, (tensor, *args), kwargs)
+    values = func(tensor.value, *args, **kwargs)
     found = pieces(values, len(tensor.logical_shape), dim)
     return type(values)(
         moved(tensor, value, _taking(items)) for value, items in zip(values, found, strict=True)
@@ -69,7 +68,7 @@ def _in_pieces_along(dim: int) -> Any:
 
 @on_tensor
 def _unbound(func: Any, tensor: Any, dim: Any = 0) -> Any:
-    values = run_on_values(func, (tensor, dim), {})
+    values = func(tensor.value, dim)
     rank = len(tensor.logical_shape)
     return tuple(
         moved(tensor, value, _taking(along(rank, dim, at))) for at, value in enumerate(values)
@@ -78,13 +77,13 @@ def _unbound(func: Any, tensor: Any, dim: Any = 0) -> Any:
 
 @on_tensor
 def _index_selected(func: Any, tensor: Any, dim: Any, index: Any) -> Any:
-    value = run_on_values(func, (tensor, dim, index), {})
+    value = func(tensor.value, dim, index)
     return moved(tensor, value, lambda m: m if m.shape[dim] == 1 else func(m, dim, index))
 
 
 @on_tensor
 def _gathered(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    value = run_on_values(func, (tensor, *args), kwargs)
+    value = func(tensor.value, *args, **kwargs)
     shape = tensor.logical_shape
     return moved(tensor, value, lambda m: func(m.expand(shape).contiguous(), *args, **kwargs))
 

@@ -5,7 +5,6 @@ from typing import Any
 import torch
 
 from qconfig.tensors.quant_tensor.calls import on_tensor
-from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.indices import is_int_number, squeezed, unsqueezed
 from qconfig.tensors.quant_tensor.metadata_moves import MOVED, moved, reshaped, taken
 from qconfig.tensors.quant_tensor.rules import Rule
@@ -15,7 +14,7 @@ T = torch.Tensor
 
 @on_tensor
 def _reshaped(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    value = run_on_values(func, (tensor, *args), kwargs)
+    value = func(tensor.value, *args, **kwargs)
     if value.dtype is not tensor.dtype:  # `view(dtype)` shows the bits
         return value
     shape = tensor.logical_shape
@@ -25,39 +24,39 @@ def _reshaped(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
 @on_tensor
 def _reordered(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
     """Run an operation that does with metadata of the rank of the values what it does with them."""
-    value = run_on_values(func, (tensor, *args), kwargs)
+    value = func(tensor.value, *args, **kwargs)
     return moved(tensor, value, lambda m: func(m, *args, **kwargs))
 
 
 @on_tensor
 def _rolled(func: Any, tensor: Any, shifts: Any, dims: Any = None) -> Any:
-    value = run_on_values(func, (tensor, shifts, dims), {})
+    value = func(tensor.value, shifts, dims)
     # Without dims, values move from one row to the next.
     return moved(tensor, value, lambda m: None if dims in (None, ()) else func(m, shifts, dims))
 
 
 @on_tensor
 def _squeezed(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    value = run_on_values(func, (tensor, *args), kwargs)
+    value = func(tensor.value, *args, **kwargs)
     items = squeezed(tensor.logical_shape, *args, **kwargs)
     return moved(tensor, value, lambda m: taken(m, items))
 
 
 @on_tensor
 def _unsqueezed(func: Any, tensor: Any, dim: Any) -> Any:
-    value = run_on_values(func, (tensor, dim), {})
+    value = func(tensor.value, dim)
     return moved(tensor, value, lambda m: taken(m, unsqueezed(m.dim(), dim)))
 
 
 @on_tensor
 def _expanded(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    value = run_on_values(func, (tensor, *args), kwargs)
+    value = func(tensor.value, *args, **kwargs)
     return moved(tensor, value, lambda m: m)  # it broadcasts to what broadcasts
 
 
 @on_tensor
 def _repeated(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-    value = run_on_values(func, (tensor, *args), kwargs)
+    value = func(tensor.value, *args, **kwargs)
     given = args or tuple(kwargs.values())
     counts = list(given if is_int_number(given[0]) else given[0])
 
@@ -71,7 +70,7 @@ def _repeated(func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
 
 @on_tensor
 def _interleaved(func: Any, tensor: Any, repeats: Any, dim: Any = None, **options: Any) -> Any:
-    value = run_on_values(func, (tensor, repeats, dim), options)
+    value = func(tensor.value, repeats, dim, **options)
 
     def move(metadata: torch.Tensor) -> torch.Tensor | None:
         if dim is None:

@@ -1,5 +1,6 @@
 """Operations that move or select values: metadata moves with them, or the result is plain."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -79,6 +80,39 @@ def test_a_reshape_that_breaks_metadata_is_plain(shape, scale, new):
 def test_slices_keep_the_metadata_of_an_empty_batch():
     """A slice of nothing keeps scales per channel, as the batch has none."""
     assert tuple(_int((2, 3, 4, 4), (1, 3, 1, 1))[0:0].scale.shape) == (1, 3, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.int64(1),
+        np.array([1, 0]),
+        torch.tensor(1),
+        ((0, 1),),
+        (slice(None), [[0, 1], [2, 0]]),
+        ([0, 1], Ellipsis, [1, 2]),
+        (0, Ellipsis, [1, 2]),
+        ([0, 1], None, [1, 2]),
+        [],
+        (),
+        Ellipsis,
+        [True, False],
+        (None, 1, None),
+    ],
+)
+@pytest.mark.parametrize("scale", [(2, 1), (1, 3), (2, 3), (3,)])
+def test_kinds_of_indices(index, scale):
+    """Metadata follows numbers and sequences of any kind as values do."""
+    tensor = _int((2, 3), scale)
+    result = tensor[index]
+    assert isinstance(result, IntQuantTensor)
+    expected = tensor.scale.expand(2, 3)[index]
+    assert torch.equal(result.scale.expand(result.shape), expected)
+
+
+def test_unknown_indices_are_plain():
+    """What torch takes as an index and we do not know is an index of values."""
+    assert type(_int((2, 3), (2, 1))[range(2)]) is torch.Tensor
 
 
 @pytest.mark.parametrize("index", [True, (slice(None), None, True)])
