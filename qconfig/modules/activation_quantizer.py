@@ -145,7 +145,7 @@ class ActivationQuantizer(RecordsConfig):
     ) -> torch.Tensor:
         config: Any = self.recorded
         if config.scale_kind is ScaleKind.UNSCALED:
-            return torch.ones_like(levels)
+            return levels.new_ones(1)  # the shape that weights have, and Brevitas
         if config.scale_kind is ScaleKind.CONST:
             given = values.new_full((), config.threshold)
             return settled_scale(self._stored(given), levels, config)
