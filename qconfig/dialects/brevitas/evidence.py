@@ -18,7 +18,27 @@ _ROWS, _ELEMENTS = 32, 2**18
 _REPEATS = 8
 """Elements of a row for each value that it takes, for its values to be a grid."""
 
+_ANY_TYPE = frozenset({Kind.SENTINEL, Kind.FLAG, Kind.HANDLER, Kind.OTHER})
 _WITHOUT_BITS = frozenset({Kind.SENTINEL, Kind.FLAG})
+
+
+def with_floats(stage: Stage, settings: Settings) -> Stage:
+    """Refuse what quantizers keep of scales, zero points and bits in another type than a float."""
+    wrong = [
+        key.name
+        for key in stage.quantizer_keys()
+        if key.kind not in _ANY_TYPE and not stage.state[key.name].dtype.is_float
+    ]
+    problems = [
+        CheckpointError(
+            "a tensor of a quantizer is of a wrong type",
+            fqn=name,
+            found=stage.state[name],
+            expected="float16, bfloat16, float32 or float64",
+        )
+        for name in wrong
+    ]
+    return stage.without(wrong).noting(problems=problems)
 
 
 def with_configs(stage: Stage, settings: Settings) -> Stage:

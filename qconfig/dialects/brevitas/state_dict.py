@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.dialects.brevitas.evidence import with_configs, with_grids, with_unsaid
+from qconfig.dialects.brevitas.evidence import (
+    with_configs,
+    with_floats,
+    with_grids,
+    with_unsaid,
+)
 from qconfig.dialects.brevitas.expectations import reached_roles, resolve, role_config
 from qconfig.dialects.brevitas.stages import Change, Settings, Stage, Step
 from qconfig.dialects.brevitas.steps_added import with_beginnings, with_calibration, with_records
@@ -34,6 +39,7 @@ STEPS: tuple[Step, ...] = (
     without_dropped,
     without_constants,
     with_folded_norms,
+    with_floats,
     with_configs,
     without_handlers,
     without_buffers,

@@ -65,7 +65,8 @@ def _contradictions(stage: Stage, key: QuantizerKey, settings: Settings) -> list
     config = settings.config_of(key.layer, key.role)
     said = getattr(config, key.part, None) if key.part in _COMPARED else None
     tensor = stage.state[key.name]
-    if said is None or len(tensor.shape) > 0:
+    is_number = tensor.dtype.is_float and tensor.shape == ()
+    if said is None or not is_number:
         return []
     if key.part == _BITS and getattr(config, "learned_bit_width", False):
         return []

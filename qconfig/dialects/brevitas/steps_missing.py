@@ -102,9 +102,9 @@ def _derived(
     layer, role, public = place
     weight = stage.state.get(f"{layer}.weight" if layer else "weight")
     if public == "bit_width":
-        dtype = DType.FLOAT32 if weight is None else weight.dtype
+        dtype = weight.dtype if weight is not None and weight.dtype.is_float else DType.FLOAT32
         return _constant(float(config.bit_width), dtype), _FROM_CONFIG
-    if role != WEIGHT or weight is None or not prod(weight.shape):
+    if role != WEIGHT or weight is None or not prod(weight.shape) or not weight.dtype.is_float:
         return None
     from qconfig.tensors.quantizers.weights import first_threshold, first_zero_point
 

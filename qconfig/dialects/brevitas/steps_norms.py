@@ -36,11 +36,13 @@ def _folded(stage: Stage, norm: str, layer: str, eps: float) -> Stage:
     target = {part: f"{layer}.{part}" for part in ("weight", "bias")}
     lacking = [n for n in (*names.values(), target["weight"]) if n not in stage.state]
     shapes = {stage.state[n].shape for n in found}
+    taken = (*found, *(n for n in target.values() if n in stage.state))
+    lacking += [n for n in taken if not stage.state[n].dtype.is_float]
     if lacking or len(shapes) != 1 or len(next(iter(shapes))) != 1:
         error = CheckpointError(
             "a batch norm cannot be folded",
             fqn=norm,
-            found=f"no {lacking[0]}" if lacking else sorted(shapes),
+            found=f"no {lacking[0]} of floats" if lacking else sorted(shapes),
             expected="weight, bias and running statistics of one shape, and the layer's weight",
         )
         return stage.noting(problems=[error])

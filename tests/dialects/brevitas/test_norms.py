@@ -60,7 +60,7 @@ def test_half_a_norm_is_refused() -> None:
     del state["bn.weight"]
     with pytest.raises(CheckpointError, match="cannot be folded") as caught:
         convert_state_dict(state, norms={"bn": "conv"})
-    assert caught.value.found == repr("no bn.weight")
+    assert caught.value.found == repr("no bn.weight of floats")
 
 
 def test_other_channels_are_refused() -> None:

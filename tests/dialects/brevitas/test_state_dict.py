@@ -313,6 +313,17 @@ def test_configs_of_other_families_are_refused() -> None:
         convert_state_dict(sample("learned").state, config=Int8WeightOnlyConfig())
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.complex64])
+@pytest.mark.parametrize("name", ["learned", "learned_bits", "running"])
+def test_other_types_are_refused(name: str, dtype: torch.dtype) -> None:
+    """Scales and bits are floats; what is none is refused by its name."""
+    state = sample(name).state
+    (key,) = [key for key in state if "tensor_quant" in key]
+    with pytest.raises(CheckpointError, match="of a wrong type") as caught:
+        convert_state_dict(state | {key: torch.ones((), dtype=dtype)}, config=CONFIGS[name])
+    assert caught.value.problems[0].fqn == key
+
+
 def test_entries_that_are_no_tensors_are_refused() -> None:
     """A state_dict holds tensors by their names."""
     with pytest.raises(CheckpointError, match="not an entry of a state_dict"):
