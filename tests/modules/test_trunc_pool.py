@@ -202,3 +202,12 @@ def test_the_mode_ends():
     assert isinstance(module(IntQuantTensor(*fields())), IntQuantTensor)
     with plain_inference(module):
         assert torch.equal(module(values), expected)
+
+
+def test_a_zero_point_that_takes_the_sum_out_of_its_range_is_refused():
+    """Brevitas clamps such sums and calls the wrong average valid; here it is an error."""
+    codes = torch.zeros(1, 1, 2, 2)
+    tensor = IntQuantTensor((codes - 9) * 0.5, 0.5, 9.0, 4, signed=False)
+    pool = TruncAvgPool2d(nn.AvgPool2d(2), trunc=trunc(4, "FLOOR"))
+    with pytest.raises(QuantTensorError, match="leave their range"):
+        pool(tensor)
