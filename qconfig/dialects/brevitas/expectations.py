@@ -1,16 +1,17 @@
 """What a config says about the state of a quantizer: which tensors there are, of which shapes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from qconfig.builders.base import Target
+from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.configs.granularity import PerTensor
 from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
 from qconfig.configs.quant_relations import FakeQuantizedConfig
 from qconfig.dialects.brevitas.quantizer_keys import Kind, parsed
-from qconfig.errors import FieldError
+from qconfig.errors import FieldError, PlanError, nearest, raise_problems
 from qconfig.layouts.quant_shapes import grouped_shape
 from qconfig.rules.matcher import RuleSet
 from qconfig.versioning import Config, registry
@@ -29,6 +30,8 @@ LEARNED = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
 LEARNED_ZEROS = (ZeroPointKind.PARAMETER, ZeroPointKind.PARAMETER_FROM_STATS)
 _WITHOUT_STATE = frozenset({Kind.SENTINEL, Kind.FLAG})
 
+_MOST_UNMATCHED = 100
+
 Resolved = Mapping[str, Any]
 """The config of each layer that has one."""
 
@@ -42,17 +45,21 @@ def layers_with_state(state: Mapping[str, LazyTensor]) -> dict[str, tuple[str, .
     return {layer: tuple(names) for layer, names in roles.items()}
 
 
-def resolve(config: Config | None, state: Mapping[str, LazyTensor]) -> dict[str, Any]:
+def resolve(
+    config: Config | None, state: Mapping[str, LazyTensor], quantized: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the config of each layer of a state_dict that it reaches.
 
     Args:
         config: rules, whose names and patterns decide, their default for layers with quantizers;
             or one config for the layers with quantizers.
         state: the old state_dict.
+        quantized: names of quantized tensors beside it, which rules may be for.
 
     Raises:
         FieldError: a config of another family.
         RuleError: a pattern that cannot be compiled.
+        PlanError: rules that match nothing and are not optional.
     """
     if config is None:
         return {}
@@ -68,15 +75,28 @@ def resolve(config: Config | None, state: Mapping[str, LazyTensor]) -> dict[str,
         Target(
             f"{layer}.weight" if layer else "weight",
             weights[layer].shape if layer in weights else (),
-            next(iter(state.values())).dtype if layer not in weights else weights[layer].dtype,
+            weights[layer].dtype if layer in weights else DType.FLOAT32,
             config.default_modules if layer in with_state else (),
         )
         for layer in layers
     ]
-    decisions = RuleSet(config).assign(targets).decisions
+    others = [Target(name, (), DType.FLOAT32) for name in quantized]
+    assignment = RuleSet(config).assign([*targets, *others])
+    raise_problems(
+        [
+            PlanError(
+                "the rule matches no layer of the state_dict",
+                pointer=f"/rules/{number}/match",
+                found=config.rules[number].match,
+                expected="a layer of it, or an optional rule",
+                hint=nearest(config.rules[number].match, [*layers, *quantized]),
+            )
+            for number in assignment.unmatched[:_MOST_UNMATCHED]
+        ]
+    )
     return {
         layer: checked_family(config.configs[decision.config])
-        for layer, decision in zip(layers, decisions, strict=True)
+        for layer, decision in zip(layers, assignment.decisions, strict=False)
         if decision.config is not None
     }
 

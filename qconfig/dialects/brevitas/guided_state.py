@@ -47,15 +47,17 @@ def converted_state(
     if guidance is None or (guidance.is_empty and not quantizers):
         return dict(plain), () if layouts else (NOTHING_QUANTIZED,)
     try:
-        stage = _converted(plain, guidance)
+        stage = _converted(plain, layouts, guidance)
     except QconfigError as error:
         raise_problems([p.at(file=path) for p in error.problems], file=path)
         raise
     return dict(stage.state), (*map(str, stage.changes), *stage.ambiguities)
 
 
-def _converted(plain: Mapping[str, LazyTensor], guidance: Guidance) -> Stage:
-    resolved: Any = resolve(guidance.config, plain)
+def _converted(
+    plain: Mapping[str, LazyTensor], layouts: Mapping[str, Layout], guidance: Guidance
+) -> Stage:
+    resolved: Any = resolve(guidance.config, plain, layouts)
     settings = Settings(
         lambda layer, role: role_config(resolved, layer, role),
         reached_roles(resolved, plain),

@@ -23,7 +23,7 @@ def _saved(
     name: str = "IntQuantTensor",
 ) -> Path:
     """Save a NamedTuple of any class path with any fields; no module of that name is needed."""
-    made = namedtuple(name, [f"f{i}" for i in range(len(arguments))])  # noqa: PYI024
+    made: Any = namedtuple(name, [f"f{i}" for i in range(len(arguments))])  # type: ignore[misc]  # noqa: PYI024
     made.__module__, made.__qualname__ = __name__, name
     globals()[name] = made
     torch.save({"q": made(*arguments)}, path)

@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 
 from qconfig import inspect_checkpoint, load_checkpoint, upgrade_checkpoint
 from qconfig.codec.converter import unstructure
+from qconfig.configs.fqn_to_config import FqnToConfig, Rule
 from qconfig.errors import CheckpointError, ContainerError, QconfigError, UsageError
 from tests.cli.calls import call
 from tests.dialects.brevitas.samples import ALL_RELEASES, CONFIGS, FILES, case, model, weight
@@ -164,6 +165,18 @@ def test_quantized_tensors_are_held_against_a_config() -> None:
     with pytest.raises(QconfigError, match="another bit_width than the config") as caught:
         upgrade_checkpoint(file, None, dry_run=True, config=weight(bit_width=4))
     assert (caught.value.fqn, caught.value.found) == ("layers.0.weight", "8.0")
+
+
+def test_rules_are_for_quantized_tensors_too() -> None:
+    """Rules that name the layer of a quantized tensor match something, and are held against it."""
+    file = FILES / "0.13.4" / "nested.pt"
+    rules = (Rule("layers.0", "a"), Rule("layers.1.0", "b"))
+    right = {"a": weight(), "b": weight(bit_width=4)}
+    upgrade_checkpoint(file, None, dry_run=True, config=FqnToConfig(configs=right, rules=rules))
+    wrong = right | {"b": weight()}
+    with pytest.raises(QconfigError, match="another bit_width") as caught:
+        upgrade_checkpoint(file, None, dry_run=True, config=FqnToConfig(configs=wrong, rules=rules))
+    assert caught.value.fqn == "layers.1.0"
 
 
 def test_old_archives_are_refused_by_name(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from qconfig.configs.granularity import PerAxis
 from qconfig.configs.int8 import Int8WeightOnlyConfig
 from qconfig.dialects.brevitas.stages import Done
 from qconfig.dialects.brevitas.state_dict import convert_state_dict
-from qconfig.errors import CheckpointError, FieldError, QconfigError, UsageError
+from qconfig.errors import CheckpointError, FieldError, PlanError, QconfigError, UsageError
 from tests.dialects.brevitas.samples import (
     CONFIGS,
     LEARNED,
@@ -305,6 +305,14 @@ def test_learned_scales_do_not_go_with_other_kinds() -> None:
     """A learned scale and a config that takes statistics contradict each other."""
     with pytest.raises(CheckpointError, match="what the config does not have"):
         convert_state_dict(sample("learned").state, config=WEIGHT)
+
+
+def test_rules_that_match_nothing_are_refused() -> None:
+    """A misspelt layer in a rule is an error, with the name that is near."""
+    rules = FqnToConfig(configs={"a": LEARNED}, rules=(Rule("body.fcc", "a"),))
+    with pytest.raises(PlanError, match="matches no layer") as caught:
+        convert_state_dict(sample("learned").state, config=rules)
+    assert caught.value.hint == "did you mean 'body.fc'?"
 
 
 def test_configs_of_other_families_are_refused() -> None:
