@@ -35,7 +35,9 @@ class GroupwiseIntQuantTensorLayoutV1(Layout):
     @property
     def shape(self) -> tuple[int, ...]:
         """Logical shape."""
-        return logical_shape(tuple(self.value_.shape), self.group_dim, self.dequant_shape)
+        stored = tuple(self.value_.shape)
+        shape: tuple[int, ...] = logical_shape(stored, self.group_dim, self.dequant_shape)
+        return shape
 
     @property
     def dtype(self) -> DType:

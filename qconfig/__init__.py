@@ -140,6 +140,7 @@ if TYPE_CHECKING:
         TruncAdaptiveAvgPool2d,
         TruncAvgPool2d,
         freeze,
+        pack,
         to_inference,
     )
     from qconfig.tensors import (
@@ -286,6 +287,7 @@ __all__ = [
     "load_checkpoint",
     "load_config",
     "migration",
+    "pack",
     "plan",
     "quantize_",
     "quantize_checkpoint",

@@ -137,6 +137,7 @@ HOMES = {
         "TruncAdaptiveAvgPool2d",
         "TruncAvgPool2d",
         "freeze",
+        "pack",
         "to_inference",
     ),
     "qconfig.dialects.brevitas": ("load_brevitas_state_dict",),

@@ -14,6 +14,7 @@ from qconfig.modules.embedding import QuantEmbedding
 from qconfig.modules.inference import freeze, to_inference
 from qconfig.modules.linear import QuantLinear
 from qconfig.modules.metadata_cache import plain_inference, record_metadata
+from qconfig.modules.packing import pack
 from qconfig.modules.trunc_pool import TruncAdaptiveAvgPool2d, TruncAvgPool2d
 from qconfig.modules.weight_quantizer import WeightQuantizer
 
@@ -30,6 +31,7 @@ __all__ = [
     "TruncAvgPool2d",
     "WeightQuantizer",
     "freeze",
+    "pack",
     "plain_inference",
     "record_metadata",
     "to_inference",
