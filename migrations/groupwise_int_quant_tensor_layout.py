@@ -2,7 +2,7 @@
 
 | ours | Brevitas | what was new |
 |---|---|---|
-| 1 | 0.11 to 0.13, a NamedTuple of 9 | – |
+| 1 | 0.12 and 0.13, a NamedTuple of 9; 0.11 has 8, without dequant_shape | – |
 | 2 | none | names without suffixes; the logical shape is always said; scales fit the groups |
 """
 
