@@ -2,40 +2,24 @@
 
 from typing import Any
 
-import torch
-
 from qconfig.errors import UnsupportedOperationError
 from qconfig.tensors.quant_tensor.calls import on_tensor, plain
 from qconfig.tensors.quant_tensor.metadata_moves import remade
+from qconfig.tensors.quant_tensor.operators import (
+    ABSOLUTE,
+    DIFFERENCE,
+    NEGATION,
+    POSITIVE,
+    PRODUCT,
+    QUOTIENT,
+    SUM,
+)
 from qconfig.tensors.quant_tensor.rules import Rule
 
-T = torch.Tensor
-
-NEGATION = (T.neg, T.__neg__, torch.neg, T.negative, torch.negative)
-ABSOLUTE = (T.abs, T.__abs__, torch.abs, T.absolute, torch.absolute)
-PLAIN = (
-    T.add,
-    T.__add__,
-    T.sub,
-    T.__sub__,
-    T.subtract,
-    T.mul,
-    T.__mul__,
-    T.multiply,
-    T.div,
-    T.__truediv__,
-    T.divide,
-    T.true_divide,
-    torch.add,
-    torch.sub,
-    torch.subtract,
-    torch.mul,
-    torch.multiply,
-    torch.div,
-    torch.divide,
-    torch.true_divide,
+PLAIN_ARITHMETIC = Rule(
+    "a + b, a - b, a * b, a / b", SUM + DIFFERENCE + PRODUCT + QUOTIENT, plain, {}, "plain"
 )
-"""Sums, differences, products and quotients."""
+"""Sums, differences, products and quotients, where their results have no metadata."""
 
 
 def check_has_negative(tensor: Any) -> None:
@@ -64,13 +48,8 @@ def _absolute(func: Any, tensor: Any) -> Any:
     return remade(tensor, value=func(value), scale=scale, zero_point=zero_point, signed=False)
 
 
-@on_tensor
-def _same(_: Any, tensor: Any) -> Any:
-    return tensor
-
-
 FLOAT_ARITHMETIC = (
-    Rule("a + b, a - b, a * b, a / b", PLAIN, plain, {}, "plain"),
+    PLAIN_ARITHMETIC,
     Rule(
         "-a",
         NEGATION,
@@ -84,10 +63,5 @@ FLOAT_ARITHMETIC = (
         _absolute,
         {"scale": "scale", "zero_point": "zp", "bit_width": "bits", "signed": "false"},
     ),
-    Rule(
-        "+a",
-        (T.positive, T.__pos__, torch.positive),
-        _same,
-        {"scale": "scale", "zero_point": "zp", "bit_width": "bits", "signed": "signed"},
-    ),
+    POSITIVE,
 )

@@ -4,19 +4,13 @@ from typing import Any
 
 import torch
 
-from qconfig.tensors.quant_tensor.bit_widths import bits_of_range, range_of
-from qconfig.tensors.quant_tensor.calls import on_tensor, plain
+from qconfig.tensors.quant_tensor.bit_widths import absolute_bits
+from qconfig.tensors.quant_tensor.calls import on_tensor
 from qconfig.tensors.quant_tensor.dispatch import run_on_values
-from qconfig.tensors.quant_tensor.float_arithmetic import (
-    ABSOLUTE,
-    NEGATION,
-    PLAIN,
-    check_has_negative,
-)
+from qconfig.tensors.quant_tensor.float_arithmetic import PLAIN_ARITHMETIC, check_has_negative
 from qconfig.tensors.quant_tensor.metadata_moves import remade
+from qconfig.tensors.quant_tensor.operators import ABSOLUTE, NEGATION, POSITIVE
 from qconfig.tensors.quant_tensor.rules import Rule
-
-T = torch.Tensor
 
 
 def _is_float(tensor: Any) -> bool:
@@ -43,7 +37,7 @@ def _absolute(func: Any, tensor: Any) -> Any:
     zero_point = tensor.grouped_zero_point
     changes = {}
     if not _is_float(tensor):
-        bits = _absolute_bits(tensor)
+        bits = absolute_bits(tensor, zero_point)
         if bits is None:
             return run_on_values(func, (tensor,), {})
         changes["bit_width"] = bits
@@ -52,30 +46,8 @@ def _absolute(func: Any, tensor: Any) -> Any:
     return _changed(tensor, value, zero_point=zero_point, **changes, signed=False)
 
 
-def _absolute_bits(tensor: Any) -> Any:
-    """Return the bits of `|int - zero_point|`; None if it is no integer, or nobody knows."""
-    bits = tensor.number("bit_width")
-    if tensor.is_symmetric:
-        if not tensor.signed:
-            return bits
-        return bits - 1 if isinstance(bits, torch.Tensor) else max(bits - 1, 1)
-    if tensor.is_symmetric is None:
-        return None
-    zero_point = tensor.grouped_zero_point.detach()
-    if not torch.equal(zero_point, zero_point.round()):
-        return None
-    low, high = range_of(tensor)
-    farthest = torch.maximum((low - zero_point).abs(), (high - zero_point).abs()).max()
-    return bits_of_range(0, farthest, signed=False)
-
-
-@on_tensor
-def _same(_: Any, tensor: Any) -> Any:
-    return tensor
-
-
 GROUPWISE_ARITHMETIC = (
-    Rule("a + b, a - b, a * b, a / b", PLAIN, plain, {}, "plain"),
+    PLAIN_ARITHMETIC,
     Rule(
         "-a",
         NEGATION,
@@ -100,10 +72,5 @@ GROUPWISE_ARITHMETIC = (
         },
         "plain where a zero point of integers is no integer",
     ),
-    Rule(
-        "+a",
-        (T.positive, T.__pos__, torch.positive),
-        _same,
-        {"scale": "scale", "zero_point": "zp", "bit_width": "bits", "signed": "signed"},
-    ),
+    POSITIVE,
 )

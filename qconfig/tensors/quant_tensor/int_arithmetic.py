@@ -3,16 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from qconfig.errors import QuantTensorError
-from qconfig.tensors.quant_tensor.bit_widths import bits_of_range, range_of, sum_bits
+from qconfig.tensors.quant_tensor.bit_widths import (
+    absolute_bits,
+    bits_of_range,
+    range_of,
+    range_of_bits,
+    sum_bits,
+)
 from qconfig.tensors.quant_tensor.dispatch import run_on_values
-from qconfig.tensors.quant_tensor.int_mixin import int_range
 from qconfig.tensors.quant_tensor.operands import both_symmetric, common_scale, is_int
+from qconfig.tensors.quant_tensor.operators import (
+    ABSOLUTE,
+    DIFFERENCE,
+    NEGATION,
+    POSITIVE,
+    PRODUCT,
+    QUOTIENT,
+    SUM,
+)
 from qconfig.tensors.quant_tensor.rules import Formula, Rule
 
-T = torch.Tensor
 _PAIR = "plain, unless both are IntQuantTensors"
 _SIGNED = Formula("signed1 or signed2", lambda a, b: a.signed or b.signed)
 _TRAINING = Formula("training1 or training2", lambda a, b: a.training or b.training)
@@ -63,7 +74,7 @@ _SUM = {
 
 def _negated_range(tensor: Any) -> tuple[Any, Any]:
     bits = tensor.number("bit_width")
-    return int_range(bits if tensor.signed else bits + 1, signed=True)
+    return range_of_bits(bits if tensor.signed else bits + 1, signed=True)
 
 
 def _difference_bits(first: Any, second: Any) -> Any:
@@ -119,7 +130,7 @@ def _absolute(func: Any, tensor: Any, **options: Any) -> Any:
         return run_on_values(func, (tensor,), options)
     if not tensor.signed and tensor.is_symmetric:
         return tensor
-    bits = _absolute_bits(tensor)
+    bits = absolute_bits(tensor, tensor.zero_point)
     if bits is None:
         return run_on_values(func, (tensor,), options)
     return type(tensor).made(
@@ -133,47 +144,32 @@ def _absolute(func: Any, tensor: Any, **options: Any) -> Any:
     )
 
 
-def _absolute_bits(tensor: Any) -> Any:
-    """Return the bits of `|int - zero_point|`; None if it is no integer, or nobody knows."""
-    bits = tensor.number("bit_width")
-    if tensor.is_symmetric:
-        return bits - 1 if isinstance(bits, torch.Tensor) else max(bits - 1, 1)
-    if tensor.is_symmetric is None:
-        return None
-    zero_point = tensor.zero_point.detach()
-    if not torch.equal(zero_point, zero_point.round()):
-        return None
-    low, high = range_of(tensor)
-    farthest = torch.maximum((low - zero_point).abs(), (high - zero_point).abs()).max()
-    return bits_of_range(0, farthest, signed=False)
-
-
 ARITHMETIC = (
-    Rule("a + b", (T.add, T.__add__, torch.add), _pair(_SUM), _SUM, _PAIR),
+    Rule("a + b", SUM, _pair(_SUM), _SUM, _PAIR),
     Rule(
         "a - b",
-        (T.sub, T.__sub__, torch.sub, T.subtract, torch.subtract),
+        DIFFERENCE,
         _pair(_DIFFERENCE),
         _DIFFERENCE,
         _PAIR,
     ),
     Rule(
         "a * b",
-        (T.mul, T.__mul__, torch.mul, T.multiply, torch.multiply),
+        PRODUCT,
         _pair(_PRODUCT, _are_symmetric),
         _PRODUCT,
         f"{_PAIR}; an error where a zero point is not 0",
     ),
     Rule(
         "a / b",
-        (T.div, T.__truediv__, torch.div, T.true_divide, torch.true_divide, T.divide, torch.divide),
+        QUOTIENT,
         _pair(_QUOTIENT, _are_symmetric),
         _QUOTIENT,
         f"{_PAIR}; an error where a zero point is not 0",
     ),
     Rule(
         "-a",
-        (T.neg, T.__neg__, torch.neg, T.negative, torch.negative),
+        NEGATION,
         _negated,
         {
             "scale": "scale",
@@ -185,7 +181,7 @@ ARITHMETIC = (
     ),
     Rule(
         "abs(a)",
-        (T.abs, T.__abs__, torch.abs, T.absolute, torch.absolute),
+        ABSOLUTE,
         _absolute,
         {
             "scale": "scale",
@@ -196,16 +192,5 @@ ARITHMETIC = (
         },
         "plain where a zero point is no integer",
     ),
-    Rule(
-        "+a",
-        (T.positive, T.__pos__, torch.positive),
-        lambda _, a: a,
-        {
-            "scale": "scale",
-            "zero_point": "zp",
-            "bit_width": "bits",
-            "signed": "signed",
-            "training": "training",
-        },
-    ),
+    POSITIVE,
 )

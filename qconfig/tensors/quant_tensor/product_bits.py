@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from qconfig.tensors.quant_tensor.bit_widths import bits_of_range
-from qconfig.tensors.quant_tensor.int_mixin import int_range
+from qconfig.tensors.quant_tensor.bit_widths import bits_of_range, range_of, range_of_bits
 from qconfig.tensors.quant_tensor.rounding import ceil_ste
 
 
@@ -41,7 +40,7 @@ def product_bits(first: Any, second: Any, terms: int, counted: int | None = None
     if isinstance(bits, int) and isinstance(other, int):
         return _known(bits, first.signed, other, second.signed, terms, counted)
     bits, other = first.bit_width, second.bit_width
-    (low, high), (other_low, other_high) = value_range(first), value_range(second)
+    (low, high), (other_low, other_high) = range_of(first), range_of(second)
     least = torch.minimum(_both(low, other_high, bits), _both(high, other_low, bits)) * terms
     most = torch.maximum(_both(low, other_low, bits), _both(high, other_high, bits)) * terms
     needed = bits_of_range(least, most, signed=first.signed or second.signed)
@@ -57,7 +56,7 @@ def sum_of_bits(tensor: Any, terms: int) -> Any:
         terms: how many of its integers are summed up.
     """
     bits, terms = tensor.number("bit_width"), int(terms)
-    low, high = value_range(tensor)
+    low, high = range_of(tensor)
     needed = bits_of_range(low * terms, high * terms, signed=tensor.signed)
     if isinstance(bits, int):
         return max((terms * (2**bits - 1) - 1).bit_length(), needed)
@@ -73,7 +72,7 @@ def with_bias_bits(sums: Accumulator, bias: Any, *, signed: bool) -> Any:
         signed: whether the result is.
     """
     bits = bias.number("bit_width")
-    low, high = value_range(bias)
+    low, high = range_of(bias)
     if isinstance(bits, int) and isinstance(sums.bits, int):
         needed = bits_of_range(sums.low + low, sums.high + high, signed=signed)
         return max(sums.bits + 1, bits + 1, needed)
@@ -83,23 +82,12 @@ def with_bias_bits(sums: Accumulator, bias: Any, *, signed: bool) -> Any:
     return torch.maximum(longest, bits_of_range(low, high, signed=signed))
 
 
-def value_range(tensor: Any) -> tuple[Any, Any]:
-    """Return the smallest and the largest integer; those of 1 signed bit are -1 and 1."""
-    bits = tensor.number("bit_width")
-    low, high = int_range(bits, signed=tensor.signed)
-    if not tensor.signed:
-        return low, high
-    if isinstance(bits, int):
-        return min(low, -1), max(high, 1)
-    return low.clamp(max=-1), high.clamp(min=1)
-
-
 @cache
 def _known(  # noqa: PLR0917
     bits: int, signed: Any, other: int, other_signed: Any, terms: int, counted: int
 ) -> Accumulator:
-    low, high = _known_range(bits, signed)
-    other_low, other_high = _known_range(other, other_signed)
+    low, high = range_of_bits(bits, signed=signed)
+    other_low, other_high = range_of_bits(other, signed=other_signed)
     least = min(low * other_high, high * other_low) * terms
     most = max(low * other_low, high * other_high) * terms
     needed = bits_of_range(least, most, signed=signed or other_signed)
@@ -107,11 +95,6 @@ def _known(  # noqa: PLR0917
     # One signed bit would mean -1 and 1.
     fewest = 2 if signed or other_signed else 1
     return Accumulator(max((product - 1).bit_length(), needed, fewest), least, most)
-
-
-def _known_range(bits: int, signed: Any) -> tuple[int, int]:
-    low, high = int_range(bits, signed=signed)
-    return (min(low, -1), max(high, 1)) if signed else (low, high)
 
 
 def _both(first: Any, second: Any, like: torch.Tensor) -> torch.Tensor:
