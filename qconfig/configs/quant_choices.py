@@ -32,6 +32,12 @@ class ScaleKind(StrEnum):
     """Of floats: the scale is 1."""
 
 
+LEARNED_SCALES = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
+"""Kinds whose threshold is a parameter."""
+SEEN_SCALES = (ScaleKind.STATS, ScaleKind.PARAMETER_FROM_STATS)
+"""Kinds whose threshold is, or begins with, a statistic of the values."""
+
+
 class ScaleStatistic(StrEnum):
     """Which statistic of the values is the threshold; names agree with `StatsOp`."""
 
@@ -67,6 +73,12 @@ class ZeroPointKind(StrEnum):
     """Learned; it begins with the value that the config gives."""
     PARAMETER_FROM_STATS = "PARAMETER_FROM_STATS"
     """Learned; it begins with a statistic of the values."""
+
+
+LEARNED_ZERO_POINTS = (ZeroPointKind.PARAMETER, ZeroPointKind.PARAMETER_FROM_STATS)
+"""Kinds whose zero point is a parameter."""
+SEEN_ZERO_POINTS = (ZeroPointKind.STATS, ZeroPointKind.PARAMETER_FROM_STATS)
+"""Kinds whose zero point is, or begins with, a statistic of the values."""
 
 
 class ZeroPointStatistic(StrEnum):

@@ -20,8 +20,15 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
-from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.configs.quant_choices import (
+    LEARNED_SCALES,
+    LEARNED_ZERO_POINTS,
+    SEEN_SCALES,
+    SEEN_ZERO_POINTS,
+    ScaleKind,
+    ZeroPointKind,
+)
+from qconfig.configs.scale_shapes import GroupwiseConfig
 from qconfig.modules.activation_scales import (
     batch_depth,
     batch_threshold,
@@ -39,12 +46,6 @@ from qconfig.modules.running_statistics import Moment, advance, moment_of, remem
 from qconfig.tensors.quant_tensor.base import QuantTensor
 from qconfig.tensors.quantizers import at_least, stored_threshold
 from qconfig.tensors.quantizers.zero_points import magnitude
-
-_GROUPWISE = (GroupwiseIntQuantConfig, GroupwiseFloatQuantConfig)
-_SEEN = (ScaleKind.STATS, ScaleKind.PARAMETER_FROM_STATS)
-_LEARNED = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
-_ZERO_SEEN = (ZeroPointKind.STATS, ZeroPointKind.PARAMETER_FROM_STATS)
-_ZERO_LEARNED = (ZeroPointKind.PARAMETER, ZeroPointKind.PARAMETER_FROM_STATS)
 
 
 class ActivationQuantizer(RecordsConfig):
@@ -79,11 +80,11 @@ class ActivationQuantizer(RecordsConfig):
         super().__init__(own_part(config))
         shape = channel_shape(config, channels)
         zero_kind = getattr(config, "zero_point_kind", ZeroPointKind.NONE)
-        grouped = isinstance(config, _GROUPWISE)
-        learned = config.scale_kind in _LEARNED
-        learned_zero = zero_kind in _ZERO_LEARNED
-        seen = config.scale_kind in _SEEN and not grouped
-        seen_zero = zero_kind in _ZERO_SEEN and not grouped
+        grouped = isinstance(config, GroupwiseConfig)
+        learned = config.scale_kind in LEARNED_SCALES
+        learned_zero = zero_kind in LEARNED_ZERO_POINTS
+        seen = config.scale_kind in SEEN_SCALES and not grouped
+        seen_zero = zero_kind in SEEN_ZERO_POINTS and not grouped
         start = torch.full(shape, config.threshold or 1.0)
         start = stored_threshold(start, config.scale_restriction)
         depth = torch.full(shape, getattr(config, "zero_point", None) or 0.0)
@@ -157,12 +158,11 @@ class ActivationQuantizer(RecordsConfig):
         if not self.training:
             return settled_scale(served(moment, learned, self._stored(running)), levels, config)
         seen = batch_threshold(values, config, running.shape)
+        least = at_least(seen, config.min_threshold)
         if learned is None:
             remember(running, seen, moment._replace(end=None), config.momentum)
-            least = at_least(seen, config.min_threshold)
             return settled_scale(self._stored(least), levels, config)
         # As in Brevitas, the scale of a batch itself is no power of two.
-        least = at_least(seen, config.min_threshold)
         remember(running, least, moment, config.momentum)
         return turned(
             moment,

@@ -6,8 +6,8 @@ import torch
 
 from qconfig.configs.float_formats import minifloat_of
 from qconfig.configs.granularity import PerTensor
-from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.configs.scale_shapes import GroupwiseConfig
 from qconfig.errors import BuildError, QuantTensorError
 from qconfig.modules.made_tensors import Found
 from qconfig.tensors.quantizers import (
@@ -28,7 +28,6 @@ from qconfig.tensors.quantizers import (
 )
 from qconfig.tensors.quantizers.weights import AnyConfig, FloatConfig
 
-_GROUPWISE = (GroupwiseIntQuantConfig, GroupwiseFloatQuantConfig)
 _OF_GROUPS = (ScaleKind.CONST, ScaleKind.STATS, ScaleKind.UNSCALED)
 _ZERO_OF_GROUPS = (ZeroPointKind.NONE, ZeroPointKind.STATS)
 
@@ -46,7 +45,7 @@ def channel_shape(config: Any, channels: tuple[int, ...]) -> tuple[int, ...]:
     """
     if config.scale_kind is ScaleKind.EXTERNAL:
         raise _unserved("activations have no scale from outside", config.scale_kind)
-    if isinstance(config, _GROUPWISE):
+    if isinstance(config, GroupwiseConfig):
         zero_kind = getattr(config, "zero_point_kind", ZeroPointKind.NONE)
         if config.scale_kind not in _OF_GROUPS:
             raise _unserved("groups of activations have no learned scale", config.scale_kind)
@@ -94,17 +93,20 @@ def check_rank(config: Any, shape: torch.Size, values: torch.Tensor) -> None:
 
 def batch_threshold(values: torch.Tensor, config: Any, shape: torch.Size) -> torch.Tensor:
     """Return the statistic of a batch that is its threshold, of the shape of the threshold."""
-    axis = None if isinstance(config.granularity, PerTensor) else config.granularity.axis
-    view, dim = statistics_view(values, axis)
+    view, dim = _view(values, config)
     percentiles = (config.low_percentile, config.high_percentile)
     return scale_statistic(view, config.scale_statistic, dim, percentiles).reshape(shape)
 
 
 def batch_depth(values: torch.Tensor, config: Any, shape: torch.Size) -> torch.Tensor:
     """Return the value of a batch that its least code stands for, at most 0."""
-    axis = None if isinstance(config.granularity, PerTensor) else config.granularity.axis
-    view, dim = statistics_view(values, axis)
+    view, dim = _view(values, config)
     return lowest(view, config.zero_point_statistic, dim, config.low_percentile).reshape(shape)
+
+
+def _view(values: torch.Tensor, config: Any) -> tuple[torch.Tensor, int | None]:
+    axis = None if isinstance(config.granularity, PerTensor) else config.granularity.axis
+    return statistics_view(values, axis)
 
 
 def levels_of(config: AnyConfig, bits: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:

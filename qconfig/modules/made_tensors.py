@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import torch
 
 from qconfig.configs.float_formats import minifloat_of
-from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
+from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig
+from qconfig.configs.scale_shapes import GroupwiseConfig
 from qconfig.tensors.quant_tensor import (
     FloatQuantTensor,
     GroupwiseFloatQuantTensor,
@@ -17,7 +18,6 @@ from qconfig.tensors.quantizers.weights import AnyConfig, FloatConfig
 
 Found = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Values, scale and zero point."""
-GroupwiseConfig = GroupwiseIntQuantConfig | GroupwiseFloatQuantConfig
 
 
 class Rounded(NamedTuple):

@@ -5,15 +5,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.configs.quant_choices import LEARNED_SCALES, LEARNED_ZERO_POINTS, ScaleKind
 from qconfig.errors import BuildError
 from qconfig.modules.learned_bits import learned_bits, used_bits
 from qconfig.modules.made_tensors import made_tensor, rounded_values
 from qconfig.modules.recorded_config import RecordsConfig, own_part
 from qconfig.tensors.quantizers import first_threshold, first_zero_point, quantize_weight
-
-_LEARNED = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
-_LEARNED_ZERO = (ZeroPointKind.PARAMETER, ZeroPointKind.PARAMETER_FROM_STATS)
 
 
 class WeightQuantizer(RecordsConfig):
@@ -57,9 +54,9 @@ class WeightQuantizer(RecordsConfig):
 
     def _start(self, weight: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         config, values = self.recorded, weight.detach()
-        learns_zero = getattr(config, "zero_point_kind", None) in _LEARNED_ZERO
+        learns_zero = getattr(config, "zero_point_kind", None) in LEARNED_ZERO_POINTS
         return (
-            first_threshold(values, config) if config.scale_kind in _LEARNED else None,
+            first_threshold(values, config) if config.scale_kind in LEARNED_SCALES else None,
             first_zero_point(values, config) if learns_zero else None,
         )
 

@@ -49,7 +49,6 @@ class Entries:
         plain: plain tensors by name.
         quantized: NamedTuples by name.
         problems: values that are neither.
-        others: names of those.
         notes: what is odd but harmless.
     """
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.first_rows import first_rows
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.configs.quant_choices import ScaleRestriction
-from qconfig.dialects.brevitas.expectations import LEARNED, WEIGHT
+from qconfig.configs.quant_choices import LEARNED_SCALES, ScaleRestriction
+from qconfig.dialects.brevitas.expectations import WEIGHT
 from qconfig.dialects.brevitas.quantizer_keys import Kind
 from qconfig.dialects.brevitas.stages import Settings, Stage
 from qconfig.errors import CheckpointError, QconfigError
@@ -152,7 +152,7 @@ def _described(config: Any) -> str:
 def _of_releases(config: Any) -> Iterator[str]:
     """Yield where releases took the same state for other scales."""
     restriction = config.scale_restriction
-    if restriction is ScaleRestriction.LOG_FP and config.scale_kind in LEARNED:
+    if restriction is ScaleRestriction.LOG_FP and config.scale_kind in LEARNED_SCALES:
         yield _LOGARITHMS
     if restriction is ScaleRestriction.POWER_OF_TWO and hasattr(config, "group_size"):
         yield _ROUNDED_UP
@@ -162,11 +162,10 @@ def _parts(config: Any) -> Iterator[str]:
     yield type(config).__name__
     for name in _SAID:
         value = getattr(config, name, None)
-        if value is not None and not (name in _LEARNED and config.learned_bit_width):
+        if value is not None and not (name == "bit_width" and config.learned_bit_width):
             yield f"{name} {value}"
 
 
-_LEARNED = frozenset({"bit_width"})
 _LOGARITHMS = (
     "0.11 subtracted logarithms where all other releases divide: where it wrote the file, scales "
     "may differ in their last bits"

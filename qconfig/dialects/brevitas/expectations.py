@@ -8,11 +8,16 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.configs.granularity import PerTensor
-from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.configs.quant_choices import (
+    LEARNED_SCALES,
+    LEARNED_ZERO_POINTS,
+    ScaleKind,
+    ZeroPointKind,
+)
 from qconfig.configs.quant_relations import FakeQuantizedConfig
+from qconfig.configs.scale_shapes import scale_shape
 from qconfig.dialects.brevitas.quantizer_keys import Kind, parsed
 from qconfig.errors import FieldError, PlanError, nearest, raise_problems
-from qconfig.layouts.quant_shapes import grouped_shape
 from qconfig.rules.matcher import RuleSet
 from qconfig.versioning import Config, registry
 
@@ -26,8 +31,6 @@ _NESTED: Mapping[str, Callable[[Any], Config | None]] = {
     OUTPUT: lambda config: config.output,
     BIAS: lambda config: config.bias,
 }
-LEARNED = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
-LEARNED_ZEROS = (ZeroPointKind.PARAMETER, ZeroPointKind.PARAMETER_FROM_STATS)
 _WITHOUT_STATE = frozenset({Kind.SENTINEL, Kind.FLAG})
 
 _MOST_UNMATCHED = 100
@@ -133,12 +136,12 @@ def reached_roles(
 def saved_names(config: Any, role: str) -> tuple[str, ...]:
     """Return our names of the tensors that Brevitas saves of a quantizer of a config."""
     names = []
-    if config.scale_kind in LEARNED:
+    if config.scale_kind in LEARNED_SCALES:
         names.append("threshold")
     elif config.scale_kind is ScaleKind.STATS and is_running(config, role):
         names.append("statistic")
     zeros = getattr(config, "zero_point_kind", ZeroPointKind.NONE)
-    if zeros in LEARNED_ZEROS:
+    if zeros in LEARNED_ZERO_POINTS:
         names.append("zero_point")
     elif zeros is ZeroPointKind.STATS and is_running(config, role):
         names.append("zero_point_statistic")
@@ -162,18 +165,12 @@ def threshold_shape(config: Any, weight: tuple[int, ...] | None) -> tuple[int, .
     Returns:
         None where the config alone does not say it.
     """
-    if hasattr(config, "group_size"):
-        if not weight or not -len(weight) <= config.group_dim < len(weight):
-            return None
-        dim = config.group_dim % len(weight)
-        grouped = grouped_shape(weight, config.group_size, dim)
-        return (*grouped[: dim + 1], 1, *grouped[dim + 2 :])
-    if isinstance(config.granularity, PerTensor):
-        return ()
-    axis = config.granularity.axis
-    if not weight or not -len(weight) <= axis < len(weight):
+    if weight is None:
+        return () if isinstance(getattr(config, "granularity", None), PerTensor) else None
+    try:
+        return scale_shape(weight, config)
+    except FieldError:
         return None
-    return tuple(n if i == axis % len(weight) else 1 for i, n in enumerate(weight))
 
 
 def checked_family(config: Config) -> Config:

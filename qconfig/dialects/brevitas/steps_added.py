@@ -3,7 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.configs.quant_choices import (
+    SEEN_SCALES,
+    SEEN_ZERO_POINTS,
+    ScaleKind,
+    ZeroPointKind,
+)
 from qconfig.dialects.brevitas.expectations import ROLES, WEIGHT, is_running
 from qconfig.dialects.brevitas.stages import Change, Done, Settings, Stage
 from qconfig.dialects.brevitas.steps_names import linear
@@ -66,8 +71,8 @@ def with_records(stage: Stage, settings: Settings) -> Stage:
 
 def _calibrated(stage: Stage, config: Any, quantizer: str) -> Stage:
     zeros = getattr(config, "zero_point_kind", ZeroPointKind.NONE)
-    sees_scale = config.scale_kind in (ScaleKind.STATS, ScaleKind.PARAMETER_FROM_STATS)
-    sees_zero = zeros in (ZeroPointKind.STATS, ZeroPointKind.PARAMETER_FROM_STATS)
+    sees_scale = config.scale_kind in SEEN_SCALES
+    sees_zero = zeros in SEEN_ZERO_POINTS
     threshold, zero = f"{quantizer}.threshold", f"{quantizer}.zero_point"
     statistic, zero_statistic = f"{quantizer}.statistic", f"{quantizer}.zero_point_statistic"
     added: dict[str, LazyTensor] = {}

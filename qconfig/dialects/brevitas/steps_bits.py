@@ -38,7 +38,7 @@ def with_bit_widths(stage: Stage, settings: Settings) -> Stage:
 
 def _converted(stage: Stage, key: QuantizerKey, config: Any) -> Stage:
     tensor = stage.state[key.name]
-    if len(tensor.shape) > 1 or tensor.shape not in ((), (1,)):
+    if tensor.shape not in ((), (1,)):
         error = CheckpointError(
             "a bit width is not one number", fqn=key.name, found=tensor, expected="shape ()"
         )

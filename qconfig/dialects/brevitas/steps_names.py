@@ -3,8 +3,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from qconfig.configs.quant_choices import ScaleKind, ScaleRestriction, ZeroPointKind
-from qconfig.dialects.brevitas.expectations import LEARNED, LEARNED_ZEROS, is_running
+from qconfig.configs.quant_choices import (
+    LEARNED_SCALES,
+    LEARNED_ZERO_POINTS,
+    ScaleKind,
+    ScaleRestriction,
+    ZeroPointKind,
+)
+from qconfig.dialects.brevitas.expectations import is_running
 from qconfig.dialects.brevitas.quantizer_keys import Kind, QuantizerKey
 from qconfig.dialects.brevitas.stages import Change, Done, Settings, Stage
 from qconfig.errors import CheckpointError, QconfigError
@@ -85,7 +91,7 @@ def _named(stage: Stage, key: QuantizerKey, config: Any) -> Stage:
 
 
 def _scale_name(key: QuantizerKey, config: Any) -> str | None:
-    if config.scale_kind in LEARNED:
+    if config.scale_kind in LEARNED_SCALES:
         return "threshold"
     if config.scale_kind is ScaleKind.STATS and is_running(config, key.role):
         return "statistic"
@@ -94,7 +100,7 @@ def _scale_name(key: QuantizerKey, config: Any) -> str | None:
 
 def _zero_name(key: QuantizerKey, config: Any) -> str | None:
     kind = getattr(config, "zero_point_kind", ZeroPointKind.NONE)
-    if kind in LEARNED_ZEROS:
+    if kind in LEARNED_ZERO_POINTS:
         return "zero_point"
     if kind is ZeroPointKind.STATS and is_running(config, key.role):
         return "zero_point_statistic"

@@ -191,12 +191,17 @@ class QuantTensor(TransposedTensors):
             changes: fields by their names, or as Brevitas' NamedTuple called them.
 
         Raises:
-            ValueError: a field that there is not.
-            LayoutError: the fields do not fit together.
+            LayoutError: a field that there is not, or twice; or the fields do not fit together.
         """
         known = self.fields.all
-        renamed = {name.removesuffix("_t").removesuffix("_"): v for name, v in changes.items()}
-        for name in renamed:
+        renamed: dict[str, Any] = {}
+        for given_name, changed in changes.items():
+            name = given_name.removesuffix("_t").removesuffix("_")
+            if name in renamed:
+                raise LayoutError(
+                    f"{name} is given twice", found=given_name, expected="one value for a field"
+                )
+            renamed[name] = changed
             if name not in known:
                 raise LayoutError(
                     f"{type(self).__name__} has no such field",

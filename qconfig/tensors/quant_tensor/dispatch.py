@@ -275,14 +275,4 @@ def run_aten(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return implementation(func, args, kwargs)
     if func._schema.is_mutable and args and is_quant(args[0]):
         raise _in_place(args, str(func), "make a new one")
-    return func(*_inner(args), **_inner(kwargs))
-
-
-def _inner(value: Any) -> Any:
-    if is_quant(value):
-        return value.value
-    if type(value) in (tuple, list):
-        return type(value)(_inner(v) for v in value)
-    if isinstance(value, dict):
-        return {k: _inner(v) for k, v in value.items()}
-    return value
+    return func(*_values(args), **_values(kwargs))

@@ -47,14 +47,11 @@ class FloatMixin(InnerTensors):
     @property
     def max_value(self) -> Any:
         """The largest finite small float."""
-        bias = self.number("exponent_bias")
         return max_value(
             self.number("exponent_bit_width"),
             self.number("mantissa_bit_width"),
-            bias,
-            len(self.inf_values or ()) + len(self.nan_values or ()),
-            self.inf_values,
-            self.nan_values,
+            self.number("exponent_bias"),
+            (*(self.inf_values or ()), *(self.nan_values or ())),
         )
 
     def _significands(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,6 +92,9 @@ class FloatMixin(InnerTensors):
         """Return the significands as integers, in floats: 1.0 is 8 where mantissas have 3 bits.
 
         Floats are of the type of the values, or float32 where the scale is bfloat16.
+
+        Args:
+            float_datatype: not read, as in Brevitas: floats are all there is.
         """
         significands, _ = self._significands()
         return round_ste(significands)
@@ -144,24 +144,23 @@ def inner_scale(scaled: torch.Tensor, mantissa: Any, bias: Any) -> torch.Tensor:
     return torch.exp2(exponent.clamp(min=least))
 
 
-def max_value(  # noqa: PLR0917
-    exponent: Any,
-    mantissa: Any,
-    bias: Any,
-    special: int,
-    inf_values: tuple[str, ...] | None,
-    nan_values: tuple[str, ...] | None,
-) -> Any:
+def max_value(exponent: Any, mantissa: Any, bias: Any, special: tuple[str, ...]) -> Any:
     """Return the largest finite value of a format (OCP 8-bit floating point, section 5).
 
     At the largest exponent, the mantissas that are no infinity and no NaN are finite; if there is
     none, the exponent below is the largest.
+
+    Args:
+        exponent: bits of an exponent.
+        mantissa: bits of a mantissa.
+        bias: what is subtracted from an exponent.
+        special: mantissas, in bits, that mean infinity or no number.
     """
     top = 2**exponent - 1 - bias
     if not special:
         return (2 - 2 ** (-1.0 * mantissa)) * 2.0**top
-    width = len(next(iter((inf_values or ()) + (nan_values or ()))))
-    taken = {int(code, 2) for code in (inf_values or ()) + (nan_values or ())}
+    width = len(special[0])
+    taken = {int(code, 2) for code in special}
     finite = [code for code in range(2**width) if code not in taken]
     if not finite:
         return (2 - 2 ** (-1.0 * mantissa)) * 2.0 ** (top - 1)

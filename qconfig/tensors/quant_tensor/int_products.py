@@ -61,9 +61,7 @@ def product(  # noqa: PLR0917
     return type(first).made(
         value=value,
         scale=scale,
-        zero_point=scale.new_zeros((1,) * min(scale.dim(), 1))
-        if zero_point is None
-        else zero_point,
+        zero_point=_zero(scale) if zero_point is None else zero_point,
         bit_width=bits,
         signed=signed,
         training=first.training or second.training,

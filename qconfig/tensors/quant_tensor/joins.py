@@ -9,6 +9,7 @@ from qconfig.errors import QuantTensorError
 from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.fields import is_real
 from qconfig.tensors.quant_tensor.metadata_moves import aligned, remade
+from qconfig.tensors.quant_tensor.operands import first_entries
 from qconfig.tensors.quant_tensor.rules import Rule
 
 _CLOSE = 1e-5
@@ -105,7 +106,7 @@ def _check_equal(name: str, own: torch.Tensor, other: torch.Tensor, rtol: float)
             if own.shape == other.shape and torch.equal(own, other):
                 return
             if not torch.isclose(own, other, rtol, 0).all():
-                raise _different(name, _entries(own), _entries(other))
+                raise _different(name, first_entries(own), first_entries(other))
             return
         equal = torch.isclose(own, other, rtol, 0).all()
         torch._assert_async(equal, f"the {_SHOWN[name]} of joined tensors differ")  # noqa: SLF001
@@ -119,11 +120,6 @@ def _different(name: str, own: Any, other: Any) -> QuantTensorError:
         "dimension of joining",
         hint="quantize all alike, or join their .value",
     )
-
-
-def _entries(field: torch.Tensor) -> str:
-    shown = ", ".join(f"{x:g}" for x in field.flatten()[:4].tolist())
-    return f"[{shown}{', …' if field.numel() > 4 else ''}]" if field.dim() else shown
 
 
 _FUNCTIONS = (torch.cat, torch.concat, torch.concatenate)

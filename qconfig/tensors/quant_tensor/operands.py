@@ -48,7 +48,7 @@ def _check_equal(own: torch.Tensor, other: torch.Tensor) -> None:
         if not torch.isclose(own, other, rtol=1e-5, atol=0).all():
             raise QuantTensorError(
                 "the scales of two operands differ",
-                found=f"{_first(own)} and {_first(other)}",
+                found=f"{first_entries(own)} and {first_entries(other)}",
                 expected="one scale; they may differ in training only",
                 hint="quantize both with one scale, or add their .value",
             )
@@ -57,6 +57,7 @@ def _check_equal(own: torch.Tensor, other: torch.Tensor) -> None:
     torch._assert_async(equal, "the scales of two operands differ")  # noqa: SLF001
 
 
-def _first(scale: torch.Tensor) -> str:
-    shown = ", ".join(f"{x:g}" for x in scale.flatten()[:4].tolist())
-    return f"[{shown}{', …' if scale.numel() > 4 else ''}]" if scale.dim() else shown
+def first_entries(metadata: torch.Tensor) -> str:
+    """Return the first entries of a scale or the like, as errors show them."""
+    shown = ", ".join(f"{x:g}" for x in metadata.flatten()[:4].tolist())
+    return f"[{shown}{', …' if metadata.numel() > 4 else ''}]" if metadata.dim() else shown

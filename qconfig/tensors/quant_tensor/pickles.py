@@ -47,7 +47,7 @@ def rebuild_quant(
     unknown = sorted(fields.keys() - {f.name for f in attrs.fields(layout_class)})
     if unknown:
         raise LayoutError(f"{layout_class.__name__} has no field {unknown[0]}", found=unknown)
-    if fields.get("value", fields) is None:
+    if "value" in fields and fields["value"] is None:
         result = cls.made(shown["shape"], **fields, dtype=shown["dtype"])
     else:
         values = {k: _lazy(v) for k, v in fields.items()}

@@ -10,8 +10,13 @@ from qconfig.configs.float_formats import minifloat_of
 from qconfig.configs.float_quant import FloatQuantConfig
 from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
 from qconfig.configs.int_quant import IntQuantConfig
-from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
-from qconfig.configs.scale_shapes import axis_of, group_dim_of, scale_shape
+from qconfig.configs.quant_choices import LEARNED_SCALES, ScaleKind, ZeroPointKind
+from qconfig.configs.scale_shapes import (
+    GroupwiseConfig,
+    axis_of,
+    group_dim_of,
+    scale_shape,
+)
 from qconfig.tensors.quantizers.groups import to_groups
 from qconfig.tensors.quantizers.integers import quantize_int
 from qconfig.tensors.quantizers.minifloats import quantize_float
@@ -28,10 +33,7 @@ from qconfig.tensors.quantizers.zero_points import magnitude, shifted_zero_point
 
 IntConfig = IntQuantConfig | GroupwiseIntQuantConfig
 FloatConfig = FloatQuantConfig | GroupwiseFloatQuantConfig
-GroupwiseConfig = GroupwiseIntQuantConfig | GroupwiseFloatQuantConfig
 AnyConfig = IntConfig | FloatConfig
-
-_LEARNED = (ScaleKind.PARAMETER, ScaleKind.PARAMETER_FROM_STATS)
 
 
 def quantize_weight(
@@ -107,7 +109,7 @@ def first_threshold(weight: torch.Tensor, config: AnyConfig) -> torch.Tensor | N
     if config.threshold is not None:
         given = torch.full((), config.threshold, dtype=torch.float32, device=weight.device)
         given = stored_threshold(given.to(weight.dtype), config.scale_restriction)
-        return given.expand(shape).clone() if config.scale_kind in _LEARNED else given
+        return given.expand(shape).clone() if config.scale_kind in LEARNED_SCALES else given
     found = _statistic(weight, config).reshape(shape)
     return stored_threshold(at_least(found, config.min_threshold), config.scale_restriction)
 
@@ -199,4 +201,4 @@ def _zero_point(
 
 def _passes_straight_through(config: IntConfig) -> bool:
     """Whether gradients of weights out of range pass: nothing that is learned depends on them."""
-    return config.scale_kind not in _LEARNED and not config.learned_bit_width
+    return config.scale_kind not in LEARNED_SCALES and not config.learned_bit_width

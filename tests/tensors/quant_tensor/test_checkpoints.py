@@ -18,7 +18,7 @@ def test_every_class_comes_back_bit_for_bit(tmp_path):
 
 
 def test_a_checkpoint_of_quant_tensors_verifies(tmp_path):
-    """verify finds nothing wrong with what save wrote."""
+    """Verify finds nothing wrong with what save wrote."""
     state = {name.replace(" ", "_"): make() for name, make in SAMPLES.items()}
     qconfig.save_checkpoint(state, tmp_path / "saved")
     qconfig.verify_checkpoint(tmp_path / "saved")

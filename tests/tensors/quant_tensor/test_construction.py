@@ -70,6 +70,8 @@ def test_set_refuses_a_field_that_there_is_not():
     """An unknown field is a ValueError that lists those there are."""
     with pytest.raises(ValueError, match="has no such field"):
         int_tensor().set(foo=1)
+    with pytest.raises(LayoutError, match="value is given twice"):
+        int_tensor().set(value=VALUE, value_=VALUE)
 
 
 def test_set_keeps_what_is_not_named():

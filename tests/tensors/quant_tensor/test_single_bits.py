@@ -30,12 +30,14 @@ def _binary() -> IntQuantTensor:
     ids=["1 signed", "1 unsigned", "2 signed", "3 signed"],
 )
 def test_the_integers_of_both_orders_fit_their_width(pair: Pair, other: IntQuantTensor) -> None:
+    """Sums, differences and products of one signed bit are valid, on either side."""
     assert pair(_binary(), other).is_valid
     assert pair(other, _binary()).is_valid
 
 
 @pytest.mark.parametrize(("pair", "bits"), [(torch.add, 3), (torch.sub, 3)])
 def test_a_learned_bit_is_counted_like_a_known_one(pair: Pair, bits: int) -> None:
+    """A width in a tensor gives the bits that the same width as a number gives."""
     learned = _binary().set(bit_width=torch.tensor(1.0, requires_grad=True))
     assert pair(learned, learned).bit_width == bits
     assert pair(_binary(), _binary()).bit_width == bits
