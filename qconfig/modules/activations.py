@@ -9,7 +9,6 @@ from torch.nn import functional
 from qconfig.modules.activation_quantizer import ActivationQuantizer
 from qconfig.modules.layer import QuantModule
 from qconfig.modules.metadata_cache import plain
-from qconfig.tensors.fake_quantized import adopt
 from qconfig.versioning import Config
 
 
@@ -27,11 +26,7 @@ class _QuantActivation(QuantModule):
         channels: tuple[int, ...] = (),
         return_quant_tensor: bool = False,
     ) -> None:
-        nn.Module.__init__(self)
-        if source is not None:
-            adopt(self, source)
-        self._init_metadata()
-        self.return_quant_tensor = return_quant_tensor
+        self._init_from(source, return_quant_tensor=return_quant_tensor)
         self.act_quant = None if act is None else ActivationQuantizer(act, channels)
         self.input_quant = None if input is None else ActivationQuantizer(input, channels)
         self.train(self.training)

@@ -6,31 +6,16 @@ import torch
 from torch import nn
 
 from qconfig.modules.layer import QuantWeightLayer
-from qconfig.tensors.fake_quantized import adopt
-from qconfig.versioning import Config
 
 
 class _QuantConv(QuantWeightLayer):
-    def __init__(
-        self,
-        source: Any,
-        *,
-        weight: Config | None = None,
-        bias: Config | None = None,
-        input: Config | None = None,  # noqa: A002
-        output: Config | None = None,
-        return_quant_tensor: bool = False,
-    ) -> None:
-        nn.Module.__init__(self)
-        adopt(self, source)
-        spatial = (1,) * (source.weight.dim() - 2)
-        self._init_quantizers(
-            weight=weight,
-            bias=bias,
-            inputs=(input, (1, source.in_channels, *spatial)),
-            outputs=(output, (1, source.out_channels, *spatial)),
-            return_quant_tensor=return_quant_tensor,
-        )
+    in_channels: int
+    out_channels: int
+    weight: torch.Tensor
+
+    def _channels(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        spatial = (1,) * (self.weight.dim() - 2)
+        return (1, self.in_channels, *spatial), (1, self.out_channels, *spatial)
 
     def _product(
         self,

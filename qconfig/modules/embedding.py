@@ -7,7 +7,6 @@ from torch.nn import functional
 from qconfig.modules.layer import QuantModule, rounded
 from qconfig.modules.metadata_cache import plain
 from qconfig.modules.weight_quantizer import WeightQuantizer
-from qconfig.tensors.fake_quantized import adopt
 from qconfig.versioning import Config
 
 
@@ -34,10 +33,7 @@ class QuantEmbedding(QuantModule, nn.Embedding):
         weight: Config | None = None,
         return_quant_tensor: bool = False,
     ) -> None:
-        nn.Module.__init__(self)
-        adopt(self, source)
-        self._init_metadata()
-        self.return_quant_tensor = return_quant_tensor
+        self._init_from(source, return_quant_tensor=return_quant_tensor)
         self.weight_quant = None if weight is None else WeightQuantizer(weight, self.weight)
         self.train(self.training)
 

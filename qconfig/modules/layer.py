@@ -3,17 +3,14 @@
 from typing import Any, NamedTuple, cast
 
 import torch
+from torch import nn
 
 from qconfig.errors import QuantTensorError
 from qconfig.modules.activation_quantizer import ActivationQuantizer
-from qconfig.modules.bias_quantizer import (
-    BiasQuantizer,
-    ExternalBiasQuantizer,
-    bias_quantizer,
-)
+from qconfig.modules.bias_quantizer import BiasQuantizer, ExternalBiasQuantizer, bias_quantizer
 from qconfig.modules.metadata_cache import UsesMetadata, plain
 from qconfig.modules.weight_quantizer import WeightQuantizer
-from qconfig.tensors.fake_quantized import PreparedForTraining
+from qconfig.tensors.fake_quantized import PreparedForTraining, adopt
 from qconfig.tensors.quant_tensor.base import QuantTensor
 from qconfig.versioning import Config
 
@@ -26,6 +23,14 @@ class QuantModule(PreparedForTraining, UsesMetadata):
     """
 
     return_quant_tensor: bool
+
+    def _init_from(self, source: nn.Module | None, *, return_quant_tensor: bool) -> None:
+        """Begin as the module that this one takes the place of; None for a new one."""
+        nn.Module.__init__(self)
+        if source is not None:
+            adopt(self, source)
+        self._init_metadata()
+        self.return_quant_tensor = return_quant_tensor
 
     @property
     def returns_plain(self) -> bool:
@@ -70,6 +75,15 @@ class QuantModule(PreparedForTraining, UsesMetadata):
 class QuantWeightLayer(QuantModule):
     """A layer with a weight, and optionally a bias, each with an optional quantizer.
 
+    Args:
+        source: the module that it takes the place of; parameters and hooks are shared with it, and
+            quantizers are on the device of its weight.
+        weight: config of the weight, or None for none.
+        bias: config of the bias; without a bias it is not used.
+        input: config of the input.
+        output: config of the output.
+        return_quant_tensor: whether the output keeps its metadata.
+
     Attributes:
         weight_quant, bias_quant, input_quant, output_quant: the quantizers, or None.
     """
@@ -79,38 +93,29 @@ class QuantWeightLayer(QuantModule):
     input_quant: ActivationQuantizer | None
     output_quant: ActivationQuantizer | None
 
-    def _init_quantizers(
+    def __init__(
         self,
+        source: Any,
         *,
-        weight: Config | None,
-        bias: Config | None,
-        inputs: tuple[Config | None, tuple[int, ...]],
-        outputs: tuple[Config | None, tuple[int, ...]],
-        return_quant_tensor: bool,
+        weight: Config | None = None,
+        bias: Config | None = None,
+        input: Config | None = None,  # noqa: A002
+        output: Config | None = None,
+        return_quant_tensor: bool = False,
     ) -> None:
-        """Set up the quantizers, on the device of the weight.
-
-        Args:
-            weight: config of the weight, or None.
-            bias: that of the bias, or None; without a bias there is nothing to quantize.
-            inputs: config of the input, and the shape of an input with its channels only.
-            outputs: likewise.
-            return_quant_tensor: whether the output keeps its metadata.
-        """
-        self._init_metadata()
-        self.return_quant_tensor = return_quant_tensor
+        self._init_from(source, return_quant_tensor=return_quant_tensor)
         layer: Any = self
         values, own = layer.weight, layer.bias
         self.weight_quant = None if weight is None else WeightQuantizer(weight, values)
         self.bias_quant = None if bias is None or own is None else bias_quantizer(bias, own)
-        for name, (config, channels) in (("input_quant", inputs), ("output_quant", outputs)):
-            made = None
-            if config is not None:
-                # Statistics of many steps need more bits than activations of 16 have.
-                wide = torch.promote_types(torch.float32, values.dtype)
-                made = ActivationQuantizer(config, channels).to(values.device, wide)
-            setattr(self, name, made)
+        inputs, outputs = self._channels()
+        self.input_quant = _activation_quantizer(input, inputs, values)
+        self.output_quant = _activation_quantizer(output, outputs, values)
         self.train(self.training)
+
+    def _channels(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the shapes of an input and of an output with their channels only."""
+        raise NotImplementedError
 
     def quant_weight(self) -> torch.Tensor:
         """Return the quantized weight, or the weight itself where no quantizer is for it."""
@@ -139,14 +144,15 @@ class QuantWeightLayer(QuantModule):
             found: torch.Tensor = self.bias_quant(bias)
             return found
         weight = self.quant_weight() if weight is None else weight
-        scales = (self._scale_of(input), _own_scale(weight))
+        scales = (self._input_scale(_own_scale(input)), _own_scale(weight))
         if scales[0] is None or scales[1] is None:
             raise self._no_scale(*scales)
         wrapped: torch.Tensor = self.bias_quant(bias, *scales)
         return wrapped
 
-    def _scale_of(self, input: Any) -> torch.Tensor | None:  # noqa: A002
-        own, remembered = _own_scale(input), self.remembered
+    def _input_scale(self, own: torch.Tensor | None) -> torch.Tensor | None:
+        """Return the scale of an input, or what is remembered where it has none."""
+        remembered = self.remembered
         return remembered.scale if own is None and remembered is not None else own
 
     def _no_scale(
@@ -201,15 +207,23 @@ class QuantWeightLayer(QuantModule):
         weight = rounded(self.weight_quant, layer.weight)
         bias = layer.bias
         if bias is not None and isinstance(self.bias_quant, ExternalBiasQuantizer):
-            known, remembered = seen.scale, self.remembered
-            if known is None and remembered is not None:
-                known = remembered.scale
+            known = self._input_scale(seen.scale)
             if known is None or weight.scale is None:
                 raise self._no_scale(known, weight.scale)
             bias = self.bias_quant(bias, known, weight.scale, wrap=False).value
         elif bias is not None:
             bias = rounded(self.bias_quant, bias).value
         return self._product(seen.value, weight.value, bias)
+
+
+def _activation_quantizer(
+    config: Config | None, channels: tuple[int, ...], like: torch.Tensor
+) -> ActivationQuantizer | None:
+    if config is None:
+        return None
+    # Statistics of many steps need more bits than activations of 16 have.
+    wide = torch.promote_types(torch.float32, like.dtype)
+    return ActivationQuantizer(config, channels).to(like.device, wide)
 
 
 def rounded(quantizer: Any, tensor: torch.Tensor) -> Any:

@@ -5,8 +5,6 @@ from torch import nn
 from torch.nn import functional
 
 from qconfig.modules.layer import QuantWeightLayer
-from qconfig.tensors.fake_quantized import adopt
-from qconfig.versioning import Config
 
 
 class QuantLinear(QuantWeightLayer, nn.Linear):
@@ -24,25 +22,8 @@ class QuantLinear(QuantWeightLayer, nn.Linear):
         BuildError: a config cannot serve what it is for.
     """
 
-    def __init__(
-        self,
-        source: nn.Linear,
-        *,
-        weight: Config | None = None,
-        bias: Config | None = None,
-        input: Config | None = None,  # noqa: A002
-        output: Config | None = None,
-        return_quant_tensor: bool = False,
-    ) -> None:
-        nn.Module.__init__(self)
-        adopt(self, source)
-        self._init_quantizers(
-            weight=weight,
-            bias=bias,
-            inputs=(input, (1, source.in_features)),
-            outputs=(output, (1, source.out_features)),
-            return_quant_tensor=return_quant_tensor,
-        )
+    def _channels(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (1, self.in_features), (1, self.out_features)
 
     def _product(
         self,

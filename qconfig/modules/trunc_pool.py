@@ -15,21 +15,23 @@ from qconfig.errors import QuantTensorError
 from qconfig.modules.layer import QuantModule
 from qconfig.modules.metadata_cache import InputMetadata, plain
 from qconfig.modules.truncation import averaged_bits, truncated
-from qconfig.tensors.fake_quantized import adopt
 from qconfig.tensors.quant_tensor import IntQuantTensor
 
 _Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+ROUND_TO_8_BIT = IntQuantConfig(bit_width=8, rounding=RoundingMode.ROUND)
+"""What Brevitas truncates to by default."""
 
 
 class _TruncPool(QuantModule):
-    def _init_trunc(
-        self, source: nn.Module, trunc: IntQuantConfig | None, *, return_quant_tensor: bool
+    def __init__(
+        self,
+        source: Any,
+        *,
+        trunc: IntQuantConfig | None = ROUND_TO_8_BIT,
+        return_quant_tensor: bool = False,
     ) -> None:
-        nn.Module.__init__(self)
-        adopt(self, source)
-        self._init_metadata()
+        self._init_from(source, return_quant_tensor=return_quant_tensor)
         self.trunc_config = trunc
-        self.return_quant_tensor = return_quant_tensor
 
     def _pooled(self, value: torch.Tensor) -> torch.Tensor:
         raise NotImplementedError
@@ -91,10 +93,6 @@ class _TruncPool(QuantModule):
         )
 
 
-ROUND_TO_8_BIT = IntQuantConfig(bit_width=8, rounding=RoundingMode.ROUND)
-"""What Brevitas truncates to by default."""
-
-
 class TruncAvgPool2d(_TruncPool, nn.AvgPool2d):
     """An AvgPool2d of integers, whose average drops the lowest bits of the sum.
 
@@ -108,15 +106,6 @@ class TruncAvgPool2d(_TruncPool, nn.AvgPool2d):
             average; the sign is that of the input.
         return_quant_tensor: whether the output keeps its metadata.
     """
-
-    def __init__(
-        self,
-        source: nn.AvgPool2d,
-        *,
-        trunc: IntQuantConfig | None = ROUND_TO_8_BIT,
-        return_quant_tensor: bool = False,
-    ) -> None:
-        self._init_trunc(source, trunc, return_quant_tensor=return_quant_tensor)
 
     def _pooled(self, value: torch.Tensor) -> torch.Tensor:
         return nn.AvgPool2d.forward(self, value)
@@ -132,22 +121,14 @@ class TruncAvgPool2d(_TruncPool, nn.AvgPool2d):
 class TruncAdaptiveAvgPool2d(_TruncPool, nn.AdaptiveAvgPool2d):
     """An AdaptiveAvgPool2d of integers, whose average drops the lowest bits of the sum.
 
-    Where the windows are of different sizes, scale and bits are those of the largest one.
+    Where the windows are of different sizes, scale and bits are those of Brevitas' one window,
+    `in - (out - 1) * (in // out)` in each dimension, which no window exceeds.
 
     Args:
         source: the AdaptiveAvgPool2d that it takes the place of; hooks are shared with it.
         trunc: as for TruncAvgPool2d.
         return_quant_tensor: whether the output keeps its metadata.
     """
-
-    def __init__(
-        self,
-        source: nn.AdaptiveAvgPool2d,
-        *,
-        trunc: IntQuantConfig | None = ROUND_TO_8_BIT,
-        return_quant_tensor: bool = False,
-    ) -> None:
-        self._init_trunc(source, trunc, return_quant_tensor=return_quant_tensor)
 
     def _pooled(self, value: torch.Tensor) -> torch.Tensor:
         return nn.AdaptiveAvgPool2d.forward(self, value)

@@ -7,7 +7,7 @@ from qconfig.codec.first_rows import first_rows
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.configs.quant_choices import LEARNED_SCALES, ScaleRestriction
 from qconfig.dialects.brevitas.expectations import WEIGHT
-from qconfig.dialects.brevitas.quantizer_keys import Kind
+from qconfig.dialects.brevitas.quantizer_keys import Kind, dotted
 from qconfig.dialects.brevitas.stages import Settings, Stage
 from qconfig.errors import CheckpointError, QconfigError
 
@@ -72,7 +72,7 @@ def with_grids(stage: Stage, settings: Settings) -> Stage:
     """
     problems = []
     for layer, roles in settings.reached.items():
-        name = f"{layer}.weight" if layer else "weight"
+        name = dotted(layer, "weight")
         config: Any = settings.config_of(layer, WEIGHT)
         weight = stage.state.get(name)
         if WEIGHT not in roles or weight is None or not hasattr(config, "bit_width"):
@@ -100,7 +100,7 @@ def with_unsaid(stage: Stage, settings: Settings) -> Stage:
             config: Any = settings.config_of(layer, role)
             if config is not None:
                 releases |= dict.fromkeys(_of_releases(config))
-                taken.setdefault(_described(config), []).append(f"{layer}.{role}".lstrip("."))
+                taken.setdefault(_described(config), []).append(dotted(layer, role))
     return stage.noting(
         ambiguities=[
             f"{_some(names)}: the file does not say how values become codes; taken from the "

@@ -16,7 +16,7 @@ from qconfig.configs.quant_choices import (
 )
 from qconfig.configs.quant_relations import FakeQuantizedConfig
 from qconfig.configs.scale_shapes import scale_shape
-from qconfig.dialects.brevitas.quantizer_keys import Kind, parsed
+from qconfig.dialects.brevitas.quantizer_keys import Kind, dotted, parsed
 from qconfig.errors import FieldError, PlanError, nearest, raise_problems
 from qconfig.rules.matcher import RuleSet
 from qconfig.versioning import Config, registry
@@ -76,7 +76,7 @@ def resolve(
     layers = list(dict.fromkeys([*weights, *with_state]))
     targets = [
         Target(
-            f"{layer}.weight" if layer else "weight",
+            dotted(layer, "weight"),
             weights[layer].shape if layer in weights else (),
             weights[layer].dtype if layer in weights else DType.FLOAT32,
             config.default_modules if layer in with_state else (),
@@ -99,7 +99,7 @@ def resolve(
     )
     return {
         layer: checked_family(config.configs[decision.config])
-        for layer, decision in zip(layers, assignment.decisions, strict=False)
+        for layer, decision in zip(layers, assignment.decisions[: len(layers)], strict=True)
         if decision.config is not None
     }
 
@@ -123,10 +123,10 @@ def reached_roles(
     reached = {}
     for layer, config in resolved.items():
         roles = dict.fromkeys(with_state.get(layer, ()))
-        if ACT not in roles and (f"{layer}.weight" if layer else "weight") in state:
+        if ACT not in roles and dotted(layer, "weight") in state:
             roles[WEIGHT] = None
         for role, nested in _NESTED.items():
-            has_one = role != BIAS or f"{layer}.bias".lstrip(".") in state
+            has_one = role != BIAS or dotted(layer, "bias") in state
             if ACT not in roles and has_one and nested(config) is not None:
                 roles[role] = None
         reached[layer] = tuple(roles)

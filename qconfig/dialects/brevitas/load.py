@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.brevitas.expectations import ROLES
+from qconfig.dialects.brevitas.quantizer_keys import dotted
 from qconfig.dialects.brevitas.selection import first_word, selects
 from qconfig.dialects.brevitas.stages import Done, Settings, Stage
 from qconfig.dialects.brevitas.state_dict import StateDictReport, converted, lazy_state
@@ -63,7 +64,7 @@ def load_brevitas_state_dict(
         layer, _, role = quantizer.rpartition(".")
         reached[layer] = (*reached.get(layer, ()), role)
     settings = Settings(
-        lambda layer, role: configs.get(f"{layer}.{role}".lstrip(".")),
+        lambda layer, role: configs.get(dotted(layer, role)),
         reached,
         dict(missing or {}),
         tuple(dropped),

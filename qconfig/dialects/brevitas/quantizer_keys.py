@@ -77,11 +77,16 @@ class QuantizerKey:
     @property
     def quantizer(self) -> str:
         """Name of the quantizer module."""
-        return f"{self.layer}.{self.role}" if self.layer else self.role
+        return dotted(self.layer, self.role)
 
     def of(self, name: str) -> str:
         """Return the key of our quantizer's public name."""
         return f"{self.quantizer}.{name}"
+
+
+def dotted(layer: str, *parts: str) -> str:
+    """Return the name of something in a layer; the root, "", has no name before it."""
+    return ".".join((layer, *parts) if layer else parts)
 
 
 def parsed(name: str) -> QuantizerKey | None:
@@ -94,7 +99,7 @@ def parsed(name: str) -> QuantizerKey | None:
     # RNNs and attention hold quantizers in modules that are named like roles.
     nested = parsed(part) if inner is None else None
     if nested is not None:
-        prefix = f"{layer}.{match['role']}" if layer else match["role"]
+        prefix = dotted(layer, match["role"])
         inner_layer = f"{prefix}.{nested.layer}" if nested.layer else prefix
         return QuantizerKey(name, inner_layer, nested.role, nested.kind, nested.part)
     kind = _kind(inner, part)

@@ -10,6 +10,7 @@ from qconfig.configs.quant_choices import (
     ZeroPointKind,
 )
 from qconfig.dialects.brevitas.expectations import ROLES, WEIGHT, is_running
+from qconfig.dialects.brevitas.quantizer_keys import dotted
 from qconfig.dialects.brevitas.stages import Change, Done, Settings, Stage
 from qconfig.dialects.brevitas.steps_names import linear
 
@@ -36,7 +37,7 @@ def with_calibration(stage: Stage, settings: Settings) -> Stage:
         for role in roles:
             config: Any = settings.config_of(layer, role)
             if config is not None and is_running(config, role):
-                stage = _calibrated(stage, config, f"{layer}.{role}".lstrip("."))
+                stage = _calibrated(stage, config, dotted(layer, role))
     return stage
 
 
@@ -44,8 +45,8 @@ def with_beginnings(stage: Stage, settings: Settings) -> Stage:
     """Say which learned scales of weights may never have been set."""
     said = []
     for layer, roles in settings.reached.items():
-        name = f"{layer}.{WEIGHT}.threshold".lstrip(".")
-        weight = stage.state.get(f"{layer}.weight".lstrip("."))
+        name = dotted(layer, WEIGHT, "threshold")
+        weight = stage.state.get(dotted(layer, "weight"))
         threshold = stage.state.get(name)
         config: Any = settings.config_of(layer, WEIGHT)
         if WEIGHT not in roles or weight is None or threshold is None or config is None:
@@ -64,7 +65,7 @@ def with_records(stage: Stage, settings: Settings) -> Stage:
         for role in roles:
             config = settings.config_of(layer, role)
             if config is not None and role in ROLES:
-                name = f"{layer}.{role}.{RECORD}".lstrip(".")
+                name = dotted(layer, role, RECORD)
                 added[name] = LazyTensor.of(document_bytes(own_part(config)))
     return stage.adding(added).noting(Change(Done.ADDED, (), name, _RECORD) for name in added)
 

@@ -7,6 +7,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.configs.quant_choices import ScaleKind
 from qconfig.dialects.brevitas.expectations import BIAS, WEIGHT, saved_names, threshold_shape
+from qconfig.dialects.brevitas.quantizer_keys import dotted
 from qconfig.dialects.brevitas.selection import first_word, selects
 from qconfig.dialects.brevitas.stages import Change, Done, Settings, Stage
 from qconfig.errors import CheckpointError, QconfigError, UsageError
@@ -59,17 +60,16 @@ def with_missing(stage: Stage, settings: Settings) -> Stage:
             if config is None or config.scale_kind is ScaleKind.EXTERNAL:
                 continue
             for public in saved_names(config, role):
-                prefix = f"{layer}.{role}" if layer else role
-                if f"{prefix}.{public}" not in stage.state:
+                if dotted(layer, role, public) not in stage.state:
                     stage = _filled(stage, settings, config, (layer, role, public))
     return stage
 
 
 def _filled(stage: Stage, settings: Settings, config: Any, place: tuple[str, str, str]) -> Stage:
     layer, role, public = place
-    prefix = f"{layer}.{role}" if layer else role
-    name = f"{prefix}.{public}"
-    old = f"{prefix}.{'' if role in (WEIGHT, BIAS) else _FUSED}{_OLD_NAMES[public]}"
+    name = dotted(layer, role, public)
+    fused = "" if role in (WEIGHT, BIAS) else _FUSED
+    old = dotted(layer, role, fused + _OLD_NAMES[public])
     word = first_word(settings.missing, name, old) or ERROR
     if word == INITIALISE:
         return stage.noting([Change(Done.INITIALISED, (), name, _INITIALISED)])
@@ -100,7 +100,7 @@ def _derived(
     stage: Stage, config: Any, place: tuple[str, str, str]
 ) -> tuple[LazyTensor, str] | None:
     layer, role, public = place
-    weight = stage.state.get(f"{layer}.weight" if layer else "weight")
+    weight = stage.state.get(dotted(layer, "weight"))
     if public == "bit_width":
         dtype = weight.dtype if weight is not None and weight.dtype.is_float else DType.FLOAT32
         return _constant(float(config.bit_width), dtype), _FROM_CONFIG
@@ -129,11 +129,11 @@ def _constant(number: float, dtype: DType) -> LazyTensor:
 def with_shapes(stage: Stage, settings: Settings) -> Stage:
     """Check the shapes of thresholds and zero points; expand single ones where that was asked."""
     for layer, roles in settings.reached.items():
-        weight = stage.state.get(f"{layer}.weight" if layer else "weight")
+        weight = stage.state.get(dotted(layer, "weight"))
         for role in roles:
             config = settings.config_of(layer, role)
             for public in ("threshold", "zero_point", "statistic", "zero_point_statistic"):
-                name = f"{layer}.{role}.{public}" if layer else f"{role}.{public}"
+                name = dotted(layer, role, public)
                 if config is not None and name in stage.state:
                     shape = weight.shape if weight is not None and role == WEIGHT else None
                     stage = _shaped(stage, settings, name, threshold_shape(config, shape))
