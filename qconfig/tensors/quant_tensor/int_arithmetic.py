@@ -11,6 +11,7 @@ from qconfig.tensors.quant_tensor.bit_widths import (
     range_of_bits,
     sum_bits,
 )
+from qconfig.tensors.quant_tensor.calls import on_tensor
 from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.operands import both_symmetric, common_scale, is_int
 from qconfig.tensors.quant_tensor.operators import (
@@ -33,15 +34,15 @@ _ZERO = Formula("0", lambda a, _: a.zero_point)
 
 
 def _pair(result: dict[str, Formula], condition: Callable[[Any, Any], bool] | None = None) -> Any:
-    def apply(func: Any, first: Any, second: Any, **options: Any) -> Any:
-        if not (is_int(first) and is_int(second)) or options:
-            return run_on_values(func, (first, second), options)
-        if condition is not None and not condition(first, second):
-            return run_on_values(func, (first, second), options)
-        fields = {name: formula(first, second) for name, formula in result.items()}
-        value = func(first.value, second.value)
-        symmetric = both_symmetric(first, second)
-        return type(first).made(value=value, **fields, symmetric=symmetric)
+    def apply(func: Any, input: Any, other: Any, **options: Any) -> Any:  # noqa: A002
+        if not (is_int(input) and is_int(other)) or options:
+            return run_on_values(func, (input, other), options)
+        if condition is not None and not condition(input, other):
+            return run_on_values(func, (input, other), options)
+        fields = {name: formula(input, other) for name, formula in result.items()}
+        value = func(input.value, other.value)
+        symmetric = both_symmetric(input, other)
+        return type(input).made(value=value, **fields, symmetric=symmetric)
 
     return apply
 
@@ -111,9 +112,8 @@ _QUOTIENT = {
 }
 
 
-def _negated(func: Any, tensor: Any, **options: Any) -> Any:
-    if options or not is_int(tensor):
-        return run_on_values(func, (tensor,), options)
+@on_tensor
+def _negated(_: Any, tensor: Any) -> Any:
     return type(tensor).made(
         value=-tensor.value,
         scale=tensor.scale,
@@ -125,14 +125,13 @@ def _negated(func: Any, tensor: Any, **options: Any) -> Any:
     )
 
 
-def _absolute(func: Any, tensor: Any, **options: Any) -> Any:
-    if options or not is_int(tensor):
-        return run_on_values(func, (tensor,), options)
+@on_tensor
+def _absolute(func: Any, tensor: Any) -> Any:
     if not tensor.signed and tensor.is_symmetric:
         return tensor
     bits = absolute_bits(tensor, tensor.zero_point)
     if bits is None:
-        return run_on_values(func, (tensor,), options)
+        return run_on_values(func, (tensor,), {})
     return type(tensor).made(
         value=tensor.value.abs(),
         scale=tensor.scale,
