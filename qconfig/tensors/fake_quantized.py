@@ -16,6 +16,7 @@ from torch.nn import functional
 
 from qconfig.tensors.matrix import MatrixTensor
 from qconfig.tensors.matrix_ops import autocast_operands
+from qconfig.tensors.quantizers.gradients import with_gradient_of
 
 Build = Callable[[torch.Tensor], torch.Tensor]
 """From a weight to the packed tensor; picklable."""
@@ -31,19 +32,6 @@ def _eager(function: _F) -> _F:
     return cast("_F", torch.compiler.disable(function))  # type: ignore[no-untyped-call]
 
 
-class _Replace(torch.autograd.Function):
-    """The second operand forwards, the gradient to the first."""
-
-    @staticmethod
-    def forward(ctx: Any, source: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        value = value.to(source.dtype)
-        return value.view_as(value)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        return gradients[0], None
-
-
 def replaced(source: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Return `value`, with the gradient that `source` would have.
 
@@ -51,9 +39,7 @@ def replaced(source: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         source: differentiable.
         value: what it is rounded to, of its shape.
     """
-    if not source.requires_grad:
-        return value.to(source.dtype)
-    return cast("torch.Tensor", _Replace.apply(source, value))  # type: ignore[no-untyped-call]
+    return with_gradient_of(source, value.to(source.dtype))
 
 
 class LearnedRange(nn.Module):

@@ -114,8 +114,9 @@ def _derived(
     first = first_threshold if public == "threshold" else first_zero_point
 
     def computed(values: "torch.Tensor") -> "torch.Tensor":
-        found = first(values, config)
-        return values if found is None else found.reshape(shape)
+        found: Any = first(values, config)  # there is one, for it is learned
+        result: torch.Tensor = found.reshape(shape)
+        return result
 
     return weight.map(computed, shape=shape), _DERIVED
 

@@ -12,7 +12,7 @@ from qconfig.tensors.dispatch import aliased
 from qconfig.tensors.quant_tensor.autograd import added
 from qconfig.tensors.quant_tensor.export import is_access
 from qconfig.tensors.quant_tensor.fields import is_real
-from qconfig.tensors.quant_tensor.torch_names import ATTRIBUTES, IN_PLACE
+from qconfig.tensors.quant_tensor.torch_names import ATTRIBUTES, IN_PLACE, TRANSPOSITIONS
 
 if TYPE_CHECKING:
     from qconfig.tensors.quant_tensor.rules import RuleTable
@@ -21,7 +21,7 @@ T = torch.Tensor
 aten = torch.ops.aten
 
 _COMPUTED: frozenset[Any] = frozenset(
-    getattr(T, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag")
+    (*TRANSPOSITIONS, cast("Any", T.real).__get__, cast("Any", T.imag).__get__)
 )
 """Attributes that are operations."""
 _ITSELF: frozenset[Any] = (ATTRIBUTES - _COMPUTED) | {
@@ -235,10 +235,8 @@ def _agree(source: Any, target: Any) -> bool:
         return False
     (names, context), (other_names, other) = source.flat(), target.flat()
     # Whether elements have a graph, or a zero point is 0, may differ.
-    context = context._replace(differentiable=(), symmetric=None)
-    return bool(
-        names == other_names and context == other._replace(differentiable=(), symmetric=None)
-    )
+    ignored = {"differentiable": (), "symmetric": None}
+    return bool(names == other_names and context._replace(**ignored) == other._replace(**ignored))
 
 
 def _added(func: Any, args: Any, kwargs: Any) -> Any:

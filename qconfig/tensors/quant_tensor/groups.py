@@ -3,7 +3,6 @@
 from math import prod
 
 import torch
-from torch.nn import functional
 
 from qconfig.layouts.quant_shapes import group_dimension, grouped_shape
 
@@ -29,16 +28,3 @@ def expanded_metadata(
         return stored
     full = stored.expand(grouped_shape(shape, group_size, group_dim))
     return expanded(full, shape, group_dim)
-
-
-def grouped(value: torch.Tensor, group_size: int, group_dim: int) -> torch.Tensor:
-    """Return logical values in groups; the last group is filled up with zeros.
-
-    Raises:
-        LayoutError: there is no such dimension.
-    """
-    dim = group_dimension(value.dim(), group_dim)
-    missing = -value.shape[dim] % group_size
-    if missing:
-        value = functional.pad(value, (0, 0) * (value.dim() - dim - 1) + (0, missing))
-    return value.reshape(grouped_shape(tuple(value.shape), group_size, group_dim))

@@ -33,6 +33,10 @@ def _in_place(place: type | ModuleType) -> set[Any]:
 
 ATTRIBUTES = _attributes()
 """Getters and setters of the attributes of tensors."""
+TRANSPOSITIONS: tuple[Any, ...] = tuple(
+    getattr(_T, name).__get__ for name in ("T", "mT", "H", "mH")
+)
+"""Getters of the attributes that are other orders of the dimensions."""
 IN_PLACE: frozenset[Any] = frozenset(
     _in_place(_T) | _in_place(torch) | _in_place(functional) | _in_place(torch.nn.init)
 ) | frozenset(

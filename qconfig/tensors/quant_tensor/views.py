@@ -8,6 +8,7 @@ from qconfig.tensors.quant_tensor.calls import on_tensor
 from qconfig.tensors.quant_tensor.indices import is_int_number, squeezed, unsqueezed
 from qconfig.tensors.quant_tensor.metadata_moves import MOVED, moved, reshaped, taken
 from qconfig.tensors.quant_tensor.rules import Rule
+from qconfig.tensors.quant_tensor.torch_names import TRANSPOSITIONS
 
 T = torch.Tensor
 
@@ -80,7 +81,6 @@ def _interleaved(func: Any, tensor: Any, repeats: Any, dim: Any = None, **option
     return moved(tensor, value, move)
 
 
-_GETTERS = tuple(getattr(T, name).__get__ for name in ("T", "mT", "H", "mH"))
 _RESHAPING = {
     **MOVED,
     "scale": "moved along: (O, 1, 1, 1) of (O, C, k, k) becomes (O, 1) of (O, C·k·k)",
@@ -126,7 +126,7 @@ VIEWS = (
             torch.swapaxes,
             torch.swapdims,
             torch.adjoint,
-            *_GETTERS,
+            *TRANSPOSITIONS,
         ),
         _reordered,
         MOVED,

@@ -4,12 +4,13 @@ import torch
 from hypothesis import strategies as st
 
 from qconfig.tensors.quant_tensor import GroupwiseFloatQuantTensor, GroupwiseIntQuantTensor
-from qconfig.tensors.quant_tensor.groups import expanded, grouped
+from qconfig.tensors.quant_tensor.groups import expanded
+from qconfig.tensors.quantizers import to_groups
 
 
 def filled(generator, shape, group_size, group_dim, small):
     """Return values in groups: small ones times a scale for each group, and the scales."""
-    stored = grouped(small, group_size, group_dim)
+    stored = to_groups(small, group_size, group_dim)
     dim = group_dim % len(shape)
     sizes = list(stored.shape)
     sizes[dim + 1] = 1
