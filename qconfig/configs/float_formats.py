@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from qconfig.configs.quant_choices import FloatFormat
-from qconfig.errors import FieldError
+from qconfig.errors import FieldError, nearest
 
 Codes = tuple[str, ...]
 _LARGEST_FLOAT32 = (2 - 2.0**-23) * 2.0**127
@@ -87,9 +87,17 @@ def format_fields(name: FloatFormat | str) -> dict[str, Any]:
     """Return the fields of a config that make a format that has a name.
 
     Raises:
-        ValueError: there is no format of that name.
+        FieldError: there is no format of that name.
     """
-    found = FORMATS[FloatFormat(name)]
+    try:
+        found = FORMATS[FloatFormat(name)]
+    except ValueError:
+        raise FieldError(
+            "no format of that name",
+            found=name,
+            expected="one of " + ", ".join(FORMATS),
+            hint=nearest(str(name).upper(), FORMATS),
+        ) from None
     return {
         "exponent_bit_width": found.exponent_bit_width,
         "mantissa_bit_width": found.mantissa_bit_width,

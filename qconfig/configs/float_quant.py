@@ -64,7 +64,6 @@ class FloatQuantConfig(FakeQuantizedConfig):
         """Return a config of a format that has a name, such as `"FNUZ_E4M3"`.
 
         Raises:
-            FieldError: the other fields do not stand together.
-            ValueError: there is no format of that name.
+            FieldError: there is no format of that name, or the fields do not stand together.
         """
         return cls(**{**format_fields(name), **fields})

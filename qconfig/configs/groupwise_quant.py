@@ -123,7 +123,6 @@ class GroupwiseFloatQuantConfig(FakeQuantizedConfig):
         """Return a config of a format that has a name, such as `"OCP_E2M1"`.
 
         Raises:
-            FieldError: the other fields do not stand together.
-            ValueError: there is no format of that name.
+            FieldError: there is no format of that name, or the fields do not stand together.
         """
         return cls(**{**format_fields(name), **fields})

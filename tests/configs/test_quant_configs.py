@@ -112,6 +112,13 @@ def test_named_formats_are_fields(kind, name):
     assert not config.signed
 
 
+def test_a_format_of_another_name_is_refused_with_the_nearest():
+    """The error lists the names, and says which is meant."""
+    with pytest.raises(FieldError, match="did you mean 'OCP_E4M3'") as caught:
+        FloatQuantConfig.of_format("ocp_e4m3")
+    assert "FNUZ_E5M2" in str(caught.value)
+
+
 def test_only_fnuz_formats_have_nan_in_the_place_of_minus_zero():
     """They are known by their bias, and the lack of other codes."""
     found = {name for name, kind in FORMATS.items() if kind.is_fnuz}
