@@ -96,7 +96,7 @@ def format_fields(name: FloatFormat | str) -> dict[str, Any]:
             "no format of that name",
             found=name,
             expected="one of " + ", ".join(FORMATS),
-            hint=nearest(str(name).upper(), FORMATS),
+            hint=nearest(str(name).upper(), [known.value for known in FORMATS]),
         ) from None
     return {
         "exponent_bit_width": found.exponent_bit_width,
