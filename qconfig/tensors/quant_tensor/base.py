@@ -50,6 +50,7 @@ class QuantTensor(TransposedTensors):
 
     layout_class: ClassVar[type]
     kind: ClassVar[str]
+    attribute_names: ClassVar[dict[int, InnerAttributes]]
     rules: ClassVar[RuleTable] = RuleTable()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -57,7 +58,10 @@ class QuantTensor(TransposedTensors):
         if "layout_class" not in cls.__dict__:
             return
         cls.fields = QuantFields.of(cls.layout_class)
-        cls.inner_names = cls.fields.tensors
+        cls.inner_names = names = cls.fields.tensors
+        cls.attribute_names = {
+            len(some): InnerAttributes.of(cls.fields, some) for some in (names, names[1:])
+        }
         add_tensor_class(cls.layout_class, cls)
         allow_in_weights_only(cls)
 
@@ -254,7 +258,7 @@ class QuantTensor(TransposedTensors):
     def __tensor_flatten__(self) -> tuple[list[str], Context]:
         """Return the attributes that are inner tensors, and plain, hashable data."""
         names, context = self.flat()
-        return InnerAttributes.of(self.fields, names), context
+        return self.attribute_names[len(names)], context
 
     @classmethod
     def __tensor_unflatten__(

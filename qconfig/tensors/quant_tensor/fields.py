@@ -72,7 +72,7 @@ class InnerAttributes(list[str]):
     properties: frozenset[str]
 
     @classmethod
-    def of(cls, fields: QuantFields, names: list[str]) -> "InnerAttributes":
+    def of(cls, fields: QuantFields, names: tuple[str, ...]) -> "InnerAttributes":
         """Return the attributes of inner tensors."""
         found = cls("_" + name for name in names)
         grouped = {"grouped_" + name for name in VALUES} if fields.grouped else set()

@@ -50,12 +50,16 @@ class InnerTensors(torch.Tensor):
         state["logical_shape"] = size
         return cast("Self", self)
 
-    def flat(self) -> tuple[list[str], Context]:
+    def flat(self) -> tuple[tuple[str, ...], Context]:
         """Return the names of the inner tensors that are there, and plain, hashable data."""
+        state = self.__dict__
         for name in self.fields.numbers:
-            self.raw(name)  # made, if it was known as an int only
-        names = self.inner_names if self.__dict__["_value"] is not None else self.inner_names[1:]
-        return list(names), self.__dict__["_context"]._replace(symmetric=self.is_symmetric)
+            if state["_" + name] is None:
+                self.raw(name)  # made, for it was known as an int only
+        if state["_context"].symmetric is None:
+            self._look_at_zero_point()
+        names = self.inner_names if state["_value"] is not None else self.inner_names[1:]
+        return names, state["_context"]
 
     def raw(self, name: str) -> torch.Tensor:
         """Return an inner tensor as it is stored, without a graph.
@@ -125,16 +129,17 @@ class InnerTensors(torch.Tensor):
     @property
     def is_symmetric(self) -> bool | None:
         """Whether the zero point is 0; None while tracing, where elements are not known."""
-        context = self.__dict__["_context"]
-        if context.symmetric is None:
-            zero_point = self.__dict__["_zero_point"]
-            if is_real(zero_point):
-                # A tracer may be at work that must not see elements.
-                with _disable_current_modes():
-                    symmetric = not zero_point.any().item()
-                context = context._replace(symmetric=symmetric)
-                self.__dict__["_context"] = context
-        return cast("bool | None", context.symmetric)
+        if self.__dict__["_context"].symmetric is None:
+            self._look_at_zero_point()
+        return cast("bool | None", self.__dict__["_context"].symmetric)
+
+    def _look_at_zero_point(self) -> None:
+        state = self.__dict__
+        if is_real(state["_zero_point"]):
+            # A tracer may be at work that must not see elements.
+            with _disable_current_modes():
+                symmetric = not state["_zero_point"].any().item()
+            state["_context"] = state["_context"]._replace(symmetric=symmetric)
 
     @property
     def value(self) -> torch.Tensor:
