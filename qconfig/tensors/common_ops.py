@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 def is_packed(value: Any) -> bool:
     """Return whether a value is a packed tensor."""
-    return hasattr(type(value), "layout_class")
+    return hasattr(type(value), "operators")
 
 
 @COMMON.implements(aten.detach.default, aten.alias.default)

@@ -7,6 +7,7 @@ tensor is one of the same class that holds a gradient for each inner tensor, whi
 AOTAutograd expects of a subclass.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
 
 class _Tie(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, make: Any, names: tuple[str, ...], *tensors: torch.Tensor) -> Any:
-        ctx.names = names
+    def forward(make: Any, names: tuple[str, ...], *tensors: torch.Tensor) -> Any:
         return make({n: t.detach() for n, t in zip(names, tensors, strict=True)})
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.names = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
@@ -28,20 +32,23 @@ class _Tie(torch.autograd.Function):
 
 def _inner_gradient(gradient: Any, name: str) -> torch.Tensor | None:
     if hasattr(type(gradient), "inner_names"):
-        return cast("torch.Tensor", gradient.__dict__["_" + name])
+        return cast("torch.Tensor", gradient.stored(name))
     # A plain gradient is that of the values: an operator ran on the outer tensor.
     return gradient if name == "value" else None
 
 
 class _Untie(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: Any, name: str) -> torch.Tensor:
-        ctx.name = name
+    def forward(tensor: Any, name: str) -> torch.Tensor:
+        return cast("torch.Tensor", tensor.raw(name).detach())
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        tensor, ctx.name = inputs
         ctx.cls, ctx.size = type(tensor), tensor.logical_shape
         names, ctx.context = tensor.flat()
-        shown = {n: tensor.raw(n) for n in names}
-        ctx.shapes = {n: (t.shape, t.dtype) for n, t in shown.items()}
-        return cast("torch.Tensor", shown[name].detach())
+        shown = {name: tensor.raw(name) for name in names}
+        ctx.shapes = {name: (t.shape, t.dtype) for name, t in shown.items()}
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -50,7 +57,16 @@ class _Untie(torch.autograd.Function):
             name: own if name == ctx.name else own.new_zeros(shape, dtype=dtype)
             for name, (shape, dtype) in ctx.shapes.items()
         }
-        return ctx.cls.unflat(inner, ctx.context, ctx.size), None
+        make = partial(_gradient, ctx.cls, inner, ctx.context, ctx.size)
+        if torch.is_grad_enabled() and own.requires_grad:  # for derivatives of the gradient
+            return tied(make, {ctx.name: own}), None
+        return make({}), None
+
+
+def _gradient(
+    cls: Any, inner: dict[str, Any], context: Any, size: Any, own: dict[str, torch.Tensor]
+) -> Any:
+    return cls.unflat(inner | own, context, size)
 
 
 def tied(make: Any, tensors: dict[str, torch.Tensor]) -> Any:

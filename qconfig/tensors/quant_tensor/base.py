@@ -83,6 +83,7 @@ class QuantTensor(TransposedTensors):
             # A call of the class is an operator of Dynamo's graph; what it does is not looked into.
             if symmetric:
                 fields["zero_point"] = 0
+            fields.pop("dtype", None)
             return cls(**fields)
         value, scale, zero_point = fields["value"], fields["scale"], fields["zero_point"]
         device = (scale if value is None else value).device
@@ -170,7 +171,8 @@ class QuantTensor(TransposedTensors):
         """Return the tensor without its value: shape, dtype, device and metadata stay."""
         names, context = self.flat()
         inner = {name: self.raw(name) for name in names if name != "value"}
-        return self.unflat(inner, context._replace(differentiable=()), self.logical_shape)
+        context = context._replace(differentiable=())
+        return cast("Self", recorded(self.unflat(inner, context, self.logical_shape)))
 
     def with_value(self, value: torch.Tensor) -> Self:
         """Return this metadata with a value of the same shape.
@@ -338,3 +340,15 @@ class QuantTensor(TransposedTensors):
 
     def __itruediv__(self, other: Any) -> Any:  # type: ignore[misc]
         return self / other
+
+    def __ipow__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self**other
+
+    def __ifloordiv__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self // other
+
+    def __imod__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self % other
+
+    def __imatmul__(self, other: Any) -> Any:  # type: ignore[misc]
+        return self @ other

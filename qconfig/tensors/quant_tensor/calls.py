@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from qconfig.tensors.quant_tensor.dispatch import is_quant, run_on_values
+from qconfig.tensors.quant_tensor.copies import is_quant
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
 
 
 def on_tensor(function: Callable[..., Any]) -> Callable[..., Any]:

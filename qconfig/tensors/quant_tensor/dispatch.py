@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from qconfig.codec.dtypes import DType
-from qconfig.errors import LayoutError, UnsupportedOperationError
-from qconfig.tensors.dispatch import aliased
-from qconfig.tensors.quant_tensor.autograd import added
-from qconfig.tensors.quant_tensor.export import is_access
+from qconfig.errors import UnsupportedOperationError
+from qconfig.tensors.quant_tensor.copies import COPIES, is_quant, traced_copy
+from qconfig.tensors.quant_tensor.export import is_access, is_recording
 from qconfig.tensors.quant_tensor.fields import is_real
-from qconfig.tensors.quant_tensor.torch_names import ATTRIBUTES, IN_PLACE, TRANSPOSITIONS
+from qconfig.tensors.quant_tensor.torch_names import ATTRIBUTES, TRANSPOSITIONS, writes
 
 if TYPE_CHECKING:
     from qconfig.tensors.quant_tensor.rules import RuleTable
@@ -68,14 +66,8 @@ _ITSELF: frozenset[Any] = (ATTRIBUTES - _COMPUTED) | {
     torch.numel,
 }
 """Functions that ask for or copy the tensor itself."""
-_CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 _GRAD: Any = cast("Any", T.grad).__get__
 _SET_DATA: Any = cast("Any", T.data).__set__
-
-
-def is_quant(value: Any) -> bool:
-    """Return whether a value is a quant tensor."""
-    return hasattr(type(value), "inner_names")
 
 
 def run_torch(table: "RuleTable", func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -99,6 +91,10 @@ def run_torch(table: "RuleTable", func: Any, args: Any, kwargs: dict[str, Any]) 
 def _on_itself(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func == _SET_DATA:  # a new object each time
         raise _in_place(args, "data =", "copy_ from a quant tensor, or make a new one")
+    if is_recording():
+        copy = traced_copy(func, args, kwargs)
+        if copy is not None:
+            return copy
     with torch._C.DisableTorchFunctionSubclass():
         result = func(*args, **kwargs)
     if func == _GRAD and is_quant(result):
@@ -146,21 +142,26 @@ def run_on_values(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         UnsupportedOperationError: it changes a quant tensor in place.
         MetadataOnlyError: a value is left out.
     """
-    if args and _has_quant(args[0]):
-        if func in IN_PLACE:
-            raise _in_place_function(func, args)
-        if kwargs.get("inplace"):  # of functions: the result is what counts
-            kwargs = {**kwargs, "inplace": False}
+    first = args[0] if args else next(iter(kwargs.values()), None)
+    if _has_quant(first) and writes(func):
+        raise _in_place_function(func, first)
+    if kwargs.get("inplace"):  # of functions: the result is what counts
+        kwargs = {**kwargs, "inplace": False}
+    if kwargs.get("max_norm") is not None:
+        raise _in_place((first, *args[1:]), f"{func.__name__}(max_norm=)", "leave out max_norm")
     if _has_quant(kwargs.get("out")):
         raise _in_place((kwargs["out"],), f"{func.__name__}(out=)", "leave out out=")
     return func(*_values(args), **_values(kwargs))
 
 
-def _in_place_function(func: Any, args: Any) -> UnsupportedOperationError:
-    name = func.__name__
+def _in_place_function(func: Any, first: Any) -> UnsupportedOperationError:
+    name = getattr(func, "__name__", str(func))
     if name == "__setitem__":
-        return _in_place(args, "assignment to items", "make a new one from changed values")
-    return _in_place(args, name, f"use {name.removesuffix('_')}, or change value")
+        return _in_place((first,), "assignment to items", "make a new one from changed values")
+    hint = "make a new one from changed values"
+    if name.endswith("_") and hasattr(torch.Tensor, name.removesuffix("_")):
+        hint = f"use {name.removesuffix('_')}, which makes a new one"
+    return _in_place((first,), name, hint)
 
 
 def _values(value: Any) -> Any:
@@ -179,8 +180,8 @@ def _has_quant(value: Any) -> bool:
     return is_quant(value)
 
 
-def _in_place(args: Any, what: str, hint: str) -> UnsupportedOperationError:
-    found = next((a for a in args if is_quant(a)), args[0])
+def _in_place(operands: Any, what: str, hint: str) -> UnsupportedOperationError:
+    found = _first_quant(operands)
     return UnsupportedOperationError(
         f"{type(found).__name__} does not support {what}: it would change values in place and "
         "leave their metadata behind",
@@ -188,78 +189,10 @@ def _in_place(args: Any, what: str, hint: str) -> UnsupportedOperationError:
     )
 
 
-def _each(func: Any, args: Any, kwargs: Any) -> Callable[[torch.Tensor], Any]:
-    """Return what calls `func` for each inner tensor; channels are last in the values alone."""
-    tensor, *rest = args
-    if kwargs.get("memory_format") not in _CHANNELS_LAST:
-        return lambda t: func(t, *rest, **kwargs)
-    value, other = tensor.__dict__["_value"], {**kwargs, "memory_format": torch.preserve_format}
-    ordered = value if value is not None and value.shape == tensor.logical_shape else None
-    return lambda t: func(t, *rest, **(kwargs if t is ordered else other))
-
-
-def _mapped(func: Any, args: Any, kwargs: Any) -> Any:
-    return args[0].map_tensors(_each(func, args, kwargs))
-
-
-def _viewed(func: Any, args: Any, kwargs: Any) -> Any:
-    return aliased(func, args, kwargs, args[0].map_tensors(func))
-
-
-def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
-    dtype = kwargs.pop("dtype", None)
-    if dtype is not None and not DType.parse(dtype).is_float:
-        return func(args[0].raw("value"), **kwargs, dtype=dtype)
-    return args[0].map_tensors(_each(func, args[:1], kwargs), dtype=dtype)
-
-
-def _copy(func: Any, args: Any, kwargs: Any) -> Any:
-    target, source = args[0], args[1]
-    if not is_quant(target):
-        return func(target, source.value, *args[2:], **kwargs)
-    if not _agree(source, target):
-        raise LayoutError(
-            "copy_ between tensors that differ in more than elements",
-            found=repr(source)[:200],
-            expected=repr(target)[:200],
-            hint="convert the source first, or load with assign=True",
-        )
-    for name in target.flat()[0]:
-        target.raw(name).copy_(source.raw(name), *args[2:], **kwargs)
-    target.forget()
-    return aliased(func, args, kwargs, target)
-
-
-def _agree(source: Any, target: Any) -> bool:
-    if type(source) is not type(target):
-        return False
-    (names, context), (other_names, other) = source.flat(), target.flat()
-    # Whether elements have a graph, or a zero point is 0, may differ.
-    ignored = {"differentiable": (), "symmetric": None}
-    return bool(names == other_names and context._replace(**ignored) == other._replace(**ignored))
-
-
-def _added(func: Any, args: Any, kwargs: Any) -> Any:
-    return added(args[0], args[1])
-
-
-def _accumulated(func: Any, args: Any, kwargs: Any) -> Any:
-    total, own = added(args[0], args[1]), args[0]
-    for name in own.flat()[0]:
-        own.raw(name).copy_(total.raw(name))
-    return own
-
-
-_ATEN: dict[Any, Callable[..., Any]] = {
-    aten.detach.default: _viewed,
-    aten.alias.default: _viewed,
-    aten.clone.default: _mapped,
-    aten._pin_memory.default: _mapped,
-    aten._to_copy.default: _to_copy,
-    aten.copy_.default: _copy,
-    aten.add.Tensor: _added,
-    aten.add_.Tensor: _accumulated,
-}
+def _first_quant(value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return next((f for f in map(_first_quant, value) if f is not None), None)
+    return value if is_quant(value) else None
 
 
 def run_aten(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -268,7 +201,7 @@ def run_aten(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     Raises:
         UnsupportedOperationError: it changes a quant tensor in place.
     """
-    implementation = _ATEN.get(func)
+    implementation = COPIES.get(func)
     if implementation is not None:
         return implementation(func, args, kwargs)
     if func._schema.is_mutable and args and is_quant(args[0]):

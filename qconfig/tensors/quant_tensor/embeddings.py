@@ -5,7 +5,8 @@ from typing import Any
 from torch.nn import functional
 
 from qconfig.errors import QuantTensorError, UnsupportedOperationError
-from qconfig.tensors.quant_tensor.dispatch import is_quant, run_on_values
+from qconfig.tensors.quant_tensor.copies import is_quant
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.kept_metadata import KEPT, is_per_tensor, kept
 from qconfig.tensors.quant_tensor.rules import Rule
 

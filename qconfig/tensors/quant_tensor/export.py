@@ -6,17 +6,18 @@ constructors of subclasses (`torch._export.wrappers`); ours are made by rules, t
 """
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from attrs import frozen
 
-_PLAIN: Any = torch.Tensor.__getattribute__
+_at_work: ContextVar[bool] = ContextVar("recording", default=False)
 
 
 def recorded(tensor: Any) -> Any:
     """Return a tensor that was just made, recorded in the graph where one needs it."""
-    if type(tensor).__getattribute__ is _PLAIN or not torch.compiler.is_exporting():
+    if not torch.compiler.is_exporting() or _at_work.get():
         return tensor
     from torch._export.wrappers import _emit_flat_apply_call
     from torch._ops import _get_dispatch_mode_pre_dispatch
@@ -25,18 +26,30 @@ def recorded(tensor: Any) -> Any:
     if mode is None:
         return tensor
     fields = {name: tensor.number(name) for name in tensor.fields.numbers}
-    fields |= {n: tensor.__dict__["_" + n] for n in tensor.fields.tensors if n not in fields}
+    fields |= {n: tensor.__dict__["_" + n] for n in tensor.flat()[0] if n not in fields}
     cls = type(tensor)
     plain = {name: tensor.__dict__["_" + name] for name in tensor.fields.attributes}
-    _emit_flat_apply_call(
-        tracer=mode.tracer,
-        spec_name=cls.__name__.lower(),
-        const_target_for_apply=_Make(cls, tuple(plain.items())),
-        graphable_args=((), fields),
-        track_value=tensor,
-        call_spec_cache_key=cls.__name__.lower(),
-    )
+    if tensor.is_metadata_only:
+        plain |= {"value": None, "dtype": tensor.dtype, "size": tuple(tensor.logical_shape)}
+    # Recording copies the tensor, which must not be recorded in turn.
+    token = _at_work.set(True)
+    try:
+        _emit_flat_apply_call(
+            tracer=mode.tracer,
+            spec_name=cls.__name__.lower(),
+            const_target_for_apply=_Make(cls, tuple(plain.items())),
+            graphable_args=((), fields),
+            track_value=tensor,
+            call_spec_cache_key=cls.__name__.lower(),
+        )
+    finally:
+        _at_work.reset(token)
     return tensor
+
+
+def is_recording() -> bool:
+    """Return whether a graph is exported, and copies of tensors belong into it."""
+    return torch.compiler.is_exporting() and not _at_work.get()
 
 
 @frozen
@@ -47,7 +60,8 @@ class _Make:
     plain: tuple[tuple[str, Any], ...]
 
     def __call__(self, **tensors: Any) -> Any:
-        return self.cls(**tensors, **dict(self.plain))
+        made: Any = self.cls
+        return made.made(**tensors, **dict(self.plain))
 
 
 def is_access(func: Any) -> bool:

@@ -1,5 +1,6 @@
 """What a layout class says about the quant tensor that holds it."""
 
+from numbers import Real
 from typing import Any, NamedTuple
 
 import torch
@@ -106,6 +107,11 @@ def is_real(tensor: Any) -> bool:
     return type(tensor) in _REAL and tensor.device.type != "meta"
 
 
+def version_of(tensor: torch.Tensor) -> int | None:
+    """Return a number that changes with the elements of a tensor; None in inference mode."""
+    return None if tensor.is_inference() else tensor._version  # noqa: SLF001
+
+
 def as_tensor(value: Any, device: torch.device, like: torch.Tensor | None = None) -> torch.Tensor:
     """Return a field as a tensor: a number becomes float32 of shape ().
 
@@ -129,10 +135,9 @@ def as_number(value: Any, device: torch.device) -> Any:
 
     A tensor becomes an int if that keeps its bits and needs no wait for a device.
     """
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else torch.tensor(value, device=device)
+    if isinstance(value, Real):  # those of NumPy too
+        exact = float(value)
+        return int(exact) if exact.is_integer() else torch.tensor(exact, device=device)
     if (
         is_real(value)
         and not value.requires_grad

@@ -70,7 +70,7 @@ class GroupwiseMixin(InnerTensors):
 
 
 def _shown(name: str, stored: torch.Tensor) -> str:
-    return f"shown {name}{' with a graph' if stored.requires_grad else ''}"
+    return f"shown {'differentiable ' if stored.requires_grad else ''}{name}"
 
 
 def logical_shape(value: Any, group_dim: int, given: Any) -> tuple[int, ...]:

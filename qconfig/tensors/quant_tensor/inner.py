@@ -13,7 +13,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from qconfig.errors import MetadataOnlyError
 from qconfig.tensors.quant_tensor.autograd import untied
-from qconfig.tensors.quant_tensor.fields import Context, QuantFields, as_tensor, is_real
+from qconfig.tensors.quant_tensor.fields import (
+    Context,
+    QuantFields,
+    as_tensor,
+    is_real,
+    version_of,
+)
 
 
 class InnerTensors(torch.Tensor):
@@ -46,6 +52,7 @@ class InnerTensors(torch.Tensor):
         for name, found in zip(cls.fields.attributes, context.attributes, strict=True):
             state["_" + name] = found
         state["_context"] = context
+        state["_zero_version"] = version_of(inner["zero_point"])
         # torch's own `shape` of a subclass takes a detour of microseconds.
         state["logical_shape"] = size
         return cast("Self", self)
@@ -56,8 +63,7 @@ class InnerTensors(torch.Tensor):
         for name in self.fields.numbers:
             if state["_" + name] is None:
                 self.raw(name)  # made, for it was known as an int only
-        if state["_context"].symmetric is None:
-            self._look_at_zero_point()
+        self._look_at_zero_point()
         names = self.inner_names if state["_value"] is not None else self.inner_names[1:]
         return names, state["_context"]
 
@@ -92,30 +98,49 @@ class InnerTensors(torch.Tensor):
         Raises:
             MetadataOnlyError: the value, where it is left out.
         """
-        state = self.__dict__
-        if name in state["_context"].differentiable and torch.is_grad_enabled():
-            with torch._C.DisableTorchFunctionSubclass():
-                graph = self.requires_grad
-            if graph:
+        if torch.is_grad_enabled() and self.has_graph:
+            state = self.__dict__
+            # Who asked for gradients of the outer tensor asked for those of the value.
+            if name in (state["_context"].differentiable or ("value",)) and (
+                state["_" + name] is not None
+            ):
                 return self.kept(name, lambda: untied(self, name))
         return self.raw(name)
 
+    @property
+    def has_graph(self) -> bool:
+        """Whether gradients are recorded, which torch asks `requires_grad` for."""
+        with torch._C.DisableTorchFunctionSubclass():
+            return self.requires_grad
+
     def kept(self, name: str, make: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Return a tensor that is made from an inner one, the same one every time.
+        """Return a tensor that is made from an inner one, the same one until that one changes.
 
         Dynamo guards the identity of what it read from an attribute. While a graph is traced,
-        nothing is kept: what one trace made means nothing to the next.
+        nothing is kept: what one trace made means nothing to the next. Nor is anything that leads
+        back to a leaf, whose gradient accumulator holds the leaf: neither would ever be freed.
+
+        Args:
+            name: `value` and the like, or `shown value` and the like in the logical shape.
+            make: makes the tensor.
         """
-        if not is_real(self.__dict__["_scale"]):
+        state = self.__dict__
+        inner = state["_" + name.rpartition(" ")[2]]
+        version = version_of(inner) if is_real(state["_scale"]) else None
+        if version is None:
             return make()
-        kept: dict[str, torch.Tensor] = self.__dict__.setdefault("_kept", {})
-        found = kept.get(name)
-        if found is None:
-            found = kept[name] = make()
+        kept: dict[str, tuple[int, torch.Tensor]] = state.setdefault("_kept", {})
+        known, found = kept.get(name, (None, None))
+        if found is None or known != version:
+            found = make()
+            with torch._C.DisableTorchFunctionSubclass():
+                leads_to_leaf = self.is_leaf and found.requires_grad
+            if not leads_to_leaf:
+                kept[name] = (version, found)
         return found
 
     def forget(self) -> None:
-        """Drop what `kept` holds: elements have changed."""
+        """Drop what was made of inner tensors: they were changed below autograd, uncounted."""
         state = self.__dict__
         state.pop("_kept", None)
         if is_real(state["_zero_point"]):
@@ -129,17 +154,21 @@ class InnerTensors(torch.Tensor):
     @property
     def is_symmetric(self) -> bool | None:
         """Whether the zero point is 0; None while tracing, where elements are not known."""
-        if self.__dict__["_context"].symmetric is None:
-            self._look_at_zero_point()
+        self._look_at_zero_point()
         return cast("bool | None", self.__dict__["_context"].symmetric)
 
     def _look_at_zero_point(self) -> None:
         state = self.__dict__
-        if is_real(state["_zero_point"]):
+        context, zero_point = state["_context"], state["_zero_point"]
+        if not is_real(zero_point):
+            return
+        version = version_of(zero_point)
+        if context.symmetric is None or version != state["_zero_version"]:
             # A tracer may be at work that must not see elements.
             with _disable_current_modes():
-                symmetric = not state["_zero_point"].any().item()
-            state["_context"] = state["_context"]._replace(symmetric=symmetric)
+                symmetric = not zero_point.any().item()
+            state["_context"] = context._replace(symmetric=symmetric)
+            state["_zero_version"] = version
 
     @property
     def value(self) -> torch.Tensor:

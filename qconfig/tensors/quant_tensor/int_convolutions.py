@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from qconfig.tensors.quant_tensor.dispatch import is_quant, run_on_values
+from qconfig.tensors.quant_tensor.copies import is_quant
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.int_products import PRODUCT, PRODUCT_OTHERWISE, is_pair, product
 from qconfig.tensors.quant_tensor.product_bits import Accumulator, product_bits
 from qconfig.tensors.quant_tensor.rules import Rule

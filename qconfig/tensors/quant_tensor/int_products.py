@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from qconfig.tensors.quant_tensor.dispatch import is_quant, run_on_values
+from qconfig.tensors.quant_tensor.copies import is_quant
+from qconfig.tensors.quant_tensor.dispatch import run_on_values
 from qconfig.tensors.quant_tensor.fields import is_real
 from qconfig.tensors.quant_tensor.operands import is_int
 from qconfig.tensors.quant_tensor.product_bits import Accumulator, product_bits, with_bias_bits

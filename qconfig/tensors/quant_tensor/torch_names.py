@@ -43,3 +43,12 @@ IN_PLACE: frozenset[Any] = frozenset(
     {_T.__iand__, _T.__ior__, _T.__ixor__, _T.__ilshift__, _T.__irshift__, _T.__setitem__}
 )
 """Functions that write into their first operand."""
+
+
+def writes(func: Any) -> bool:
+    """Return whether a function writes into its first operand."""
+    if isinstance(func, torch._ops.OpOverload):  # noqa: SLF001
+        return bool(func._schema.is_mutable)  # noqa: SLF001
+    if isinstance(func, torch._ops.OpOverloadPacket):  # noqa: SLF001
+        return func.__name__.endswith("_")
+    return func in IN_PLACE

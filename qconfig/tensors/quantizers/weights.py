@@ -6,6 +6,7 @@ learned are passed in; `first_threshold` and `first_zero_point` give what they b
 
 import torch
 
+from qconfig.configs.float16 import float16_refusal
 from qconfig.configs.float_formats import minifloat_of
 from qconfig.configs.float_quant import FloatQuantConfig
 from qconfig.configs.groupwise_quant import GroupwiseFloatQuantConfig, GroupwiseIntQuantConfig
@@ -17,6 +18,7 @@ from qconfig.configs.scale_shapes import (
     group_dim_of,
     scale_shape,
 )
+from qconfig.errors import QuantTensorError
 from qconfig.tensors.quantizers.groups import to_groups
 from qconfig.tensors.quantizers.integers import quantize_int
 from qconfig.tensors.quantizers.minifloats import quantize_float
@@ -89,7 +91,19 @@ def quantize_weight(
 
 
 def bit_width_of(config: IntConfig, like: torch.Tensor) -> torch.Tensor:
-    """Return the bits of a code as a tensor, 0-d, of the type and device of `like`."""
+    """Return the bits of a code as a tensor, 0-d, of the type and device of `like`.
+
+    Raises:
+        QuantTensorError: `like` is float16, which does not hold codes of so many bits.
+    """
+    reason = float16_refusal(config) if like.dtype is torch.float16 else None
+    if reason is not None:
+        raise QuantTensorError(
+            reason,
+            found=f"bit_width {config.bit_width}",
+            expected="fewer bits, or values of another type",
+            hint="use bfloat16 or float32",
+        )
     return like.new_full((), float(config.bit_width))
 
 
