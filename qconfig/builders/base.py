@@ -38,6 +38,8 @@ class Target:
             without a model, the class inferred from name and rank.
         named: whether a rule names the parameter, or names its module or class and this is the
             weight: then the module can use a quantized one, even if nobody knows its class.
+        module_type: the owner's class itself, for classes of other libraries may have torch's
+            names; None for a checkpoint without a model.
     """
 
     fqn: str
@@ -45,6 +47,7 @@ class Target:
     dtype: DType
     module_classes: tuple[str, ...] = ()
     named: bool = False
+    module_type: type | None = None
 
     @property
     def module(self) -> str:
@@ -67,10 +70,12 @@ class ModuleTarget:
     Args:
         fqn: its name.
         module_classes: names of its class and the bases of it, nearest first.
+        module_type: its class itself.
     """
 
     fqn: str
     module_classes: tuple[str, ...]
+    module_type: type | None = None
 
 
 class Builder(Protocol):

@@ -8,7 +8,7 @@ tensor of a weight.
 from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.base import PREPARED, ModuleTarget, Target
-from qconfig.configs.granularity import PerTensor
+from qconfig.builders.quant_layers import activation_refusal, layer_refusal
 from qconfig.configs.int_quant import IntQuantConfig
 from qconfig.configs.quant_choices import ScaleKind
 from qconfig.errors import BuildError
@@ -22,6 +22,8 @@ _WEIGHTED = (*_WITH_ACTIVATIONS, "Embedding")
 _FUNCTIONS = ("Identity", "ReLU")
 _POOLS = ("AdaptiveAvgPool2d", "AvgPool2d")
 _NESTED = ("input", "output", "bias")
+_QUANTIZERS = ("weight_quant", "bias_quant", "input_quant", "output_quant", "act_quant")
+_STATE = ("threshold", "zero_point", "bit_width", "statistic", "zero_point_statistic")
 _OF_POOLS = ("bit_width", "narrow_range", "rounding", "signed", "scale_kind")
 
 
@@ -42,26 +44,39 @@ class QuantModuleBuilder:
         """Return why a parameter is left alone, or None: what the tensor says, and the module."""
         if PREPARED in target.module_classes:
             return "the module is quantized, or prepared for training, already"
-        kind = target.module_classes[0] if target.module_classes else None
+        if _is_state(target):
+            return "it is the state of a quantizer"
+        kind = _kind_of(target)
         if kind in _WEIGHTED and target.parameter != "weight":
             return f"it is no weight; the config of the weight has a field for the {kind}'s bias"
         builder: Any = super()
         reason: str | None = builder.refusal(config, target)
-        if reason is None and kind is not None and kind not in _WITH_ACTIVATIONS:
-            return _too_much(config, f"module class {kind}")
-        return reason
+        if reason is not None or not target.module_classes:
+            return reason
+        if kind not in _WITH_ACTIVATIONS:
+            return _too_much(config, f"module class {target.module_classes[0]}")
+        return None if target.module_type is None else layer_refusal(config, target)
 
     def plan_note(self, config: Any) -> str | None:
-        """Return that weights stay floats until they are frozen."""
-        return (
+        """Return that weights stay floats until they are frozen, and what a bias needs."""
+        note = (
             "weights stay floats, and modules round them when they run: layouts and bytes are "
             "those of frozen weights"
+        )
+        bias = config.bias
+        if bias is None or config.input is not None or bias.scale_kind is not ScaleKind.EXTERNAL:
+            return note
+        return note + (
+            "; without an input config, a bias has a scale only where the module before returns "
+            "quant tensors"
         )
 
     def build_module(self, config: Any, module: "nn.Module", name: str) -> "nn.Module":
         """Return the module that rounds its weight, and what the config says beside it.
 
-        A module of a class that has no counterpart is copied, and its weight is a quant tensor.
+        A module of a class that has no counterpart is copied, and its weight is a quant tensor;
+        that goes for subclasses too, whose forward is their own. A layer without a bias has none
+        to round.
 
         Args:
             config: the config.
@@ -72,6 +87,8 @@ class QuantModuleBuilder:
             BuildError: the module's forward was exchanged, it cannot round what the config says, or
                 the weight has no data, or values that are not finite.
         """
+        from torch import nn
+
         from qconfig.modules import QuantConv1d, QuantConv2d, QuantEmbedding, QuantLinear
         from qconfig.modules.recorded_config import own_part
 
@@ -80,31 +97,24 @@ class QuantModuleBuilder:
             raise BuildError(
                 "the parameter has no data", found="the meta device", hint="load it first"
             )
-        kind = type(module).__name__
-        if kind not in _WEIGHTED or name != "weight":
-            _check_plain(config, kind)
+        layers: dict[type, Any] = {
+            nn.Linear: QuantLinear,
+            nn.Conv1d: QuantConv1d,
+            nn.Conv2d: QuantConv2d,
+        }
+        cls = type(module)
+        if name != "weight" or (cls not in layers and cls is not nn.Embedding):
+            _check_plain(config, cls.__name__)
             return self._with_tensor(config, module, name)
         _check_forward(module)
         source: Any = module
         # What a tensor cannot be made of, no module can round either.
         self.build(config, weight.detach())
         own = own_part(config)
-        if kind == "Embedding":
-            _check_plain(config, kind)
+        if cls is nn.Embedding:
+            _check_plain(config, cls.__name__)
             return QuantEmbedding(source, weight=own)
-        if config.bias is not None and source.bias is None:
-            raise BuildError(
-                f"the {kind} has no bias to quantize",
-                pointer="/bias",
-                found=type(config.bias).__name__,
-                expected="null",
-            )
-        made: dict[str, Any] = {
-            "Linear": QuantLinear,
-            "Conv1d": QuantConv1d,
-            "Conv2d": QuantConv2d,
-        }
-        result: nn.Module = made[kind](
+        result: nn.Module = layers[cls](
             source, weight=own, input=config.input, output=config.output, bias=config.bias
         )
         return result
@@ -124,19 +134,23 @@ class QuantModuleBuilder:
 
     def activation_refusal(self, config: Any, target: ModuleTarget) -> str | None:
         """Return why the config cannot serve a module without parameters, or None."""
-        kind = target.module_classes[0]
+        kind = _kind_of(target)
         if kind in _POOLS:
             return _pool_refusal(config)
         if kind not in _FUNCTIONS:
-            return f"module class {kind} is none of " + ", ".join((*_FUNCTIONS, *_POOLS))
+            name = target.module_classes[0]
+            known = ", ".join((*_FUNCTIONS, *_POOLS))
+            whose = "torch's own " if name in {*_FUNCTIONS, *_POOLS} else ""
+            return f"module class {name} is none of {whose}{known}"
         if config.scale_kind is ScaleKind.EXTERNAL:
             return "scale_kind EXTERNAL is for biases and average pools"
-        if not isinstance(getattr(config, "granularity", PerTensor()), PerTensor):
-            return f"{kind} does not say how many channels there are, which PerAxis needs"
         for role in ("output", "bias"):
             if getattr(config, role) is not None:
                 return f"{kind} has no {role} beside what the config itself describes"
-        return None
+        reason = activation_refusal(config)
+        if reason is None and config.input is not None:
+            reason = activation_refusal(config.input)
+        return reason and f"{kind}: {reason}"
 
     def build_activation_module(self, config: Any, module: "nn.Module") -> "nn.Module":
         """Return the module that rounds what `module` returns; its hooks are shared.
@@ -144,6 +158,8 @@ class QuantModuleBuilder:
         Raises:
             BuildError: the module's forward was exchanged, or the config cannot serve it.
         """
+        from torch import nn
+
         from qconfig.modules import (
             QuantIdentity,
             QuantReLU,
@@ -153,18 +169,52 @@ class QuantModuleBuilder:
         from qconfig.modules.recorded_config import own_part
 
         _check_forward(module)
-        kind, own, source = type(module).__name__, own_part(config), module
-        functions: dict[str, Any] = {"Identity": QuantIdentity, "ReLU": QuantReLU}
-        pools: dict[str, Any] = {
-            "AvgPool2d": TruncAvgPool2d,
-            "AdaptiveAvgPool2d": TruncAdaptiveAvgPool2d,
+        cls, own, source = type(module), own_part(config), module
+        functions: dict[type, Any] = {nn.Identity: QuantIdentity, nn.ReLU: QuantReLU}
+        pools: dict[type, Any] = {
+            nn.AvgPool2d: TruncAvgPool2d,
+            nn.AdaptiveAvgPool2d: TruncAdaptiveAvgPool2d,
         }
         result: nn.Module
-        if kind in pools:
-            result = pools[kind](source, trunc=own)
+        if cls in pools:
+            result = pools[cls](source, trunc=own)
+        elif cls in functions:
+            result = functions[cls](source, act=own, input=config.input)
         else:
-            result = functions[kind](source, act=own, input=config.input)
+            raise BuildError(
+                "no module rounds what a module of this class returns",
+                found=f"{cls.__module__}.{cls.__qualname__}",
+                expected="torch's own " + ", ".join((*_FUNCTIONS, *_POOLS)),
+            )
         return result
+
+
+def _kind_of(target: Target | ModuleTarget) -> str | None:
+    """Return the name of torch's own class of a module; None for any other, and for subclasses.
+
+    Without a model there is only the name of a class.
+    """
+    if target.module_type is None:
+        return target.module_classes[0] if target.module_classes else None
+    from torch import nn
+
+    own: dict[type, str] = {
+        nn.Linear: "Linear",
+        nn.Conv1d: "Conv1d",
+        nn.Conv2d: "Conv2d",
+        nn.Embedding: "Embedding",
+        nn.Identity: "Identity",
+        nn.ReLU: "ReLU",
+        nn.AvgPool2d: "AvgPool2d",
+        nn.AdaptiveAvgPool2d: "AdaptiveAvgPool2d",
+    }
+    return own.get(target.module_type)
+
+
+def _is_state(target: Target) -> bool:
+    """Return whether a parameter is what a quantizer learned or has seen, by its name."""
+    owner = target.module.rpartition(".")[2]
+    return owner in _QUANTIZERS and target.parameter in _STATE
 
 
 def _too_much(config: Any, what: str) -> str | None:

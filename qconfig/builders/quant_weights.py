@@ -7,7 +7,7 @@ from qconfig.builders.base import Target
 from qconfig.builders.weights import served_target
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
-from qconfig.configs.float_formats import minifloat_of
+from qconfig.configs.float16 import float16_refusal
 from qconfig.configs.granularity import PerAxis
 from qconfig.configs.quant_choices import ScaleKind
 from qconfig.configs.scale_shapes import (
@@ -25,7 +25,6 @@ _SERVED = ("Linear", "Embedding", "_ConvNd")
 _CONV = ("Conv1d", "Conv2d", "Conv3d")
 _TRANSPOSED = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _UNSERVED = ("RNNBase", "Bilinear", "EmbeddingBag", "MultiheadAttention")
-_LARGEST_FLOAT16 = 65504.0
 _WHAT = "fake-quantized values"
 
 
@@ -59,12 +58,7 @@ class QuantWeightBuilder:
         if transposed and not grouped and config.granularity == PerAxis(0):
             name = min(transposed)
             return f"axis 0 of {name} has its input channels, and axis 1 its output channels"
-        if self.integers or target.dtype is not DType.FLOAT16:
-            return None
-        largest = minifloat_of(config).largest
-        if largest > _LARGEST_FLOAT16:
-            return f"float16 does not hold the largest value of the format, {largest:g}"
-        return None
+        return float16_refusal(config) if target.dtype is DType.FLOAT16 else None
 
     def specs(self, config: Any, target: Target) -> dict[str, Any]:
         """Return the fields of the layout that all configs of the family have.
@@ -104,7 +98,7 @@ class QuantWeightBuilder:
             if not bool(values.isfinite().all()):
                 raise not_finite(values)
             found = quantize_weight(values, config)
-            if not bool(found[1].isfinite().all()):
+            if not all(bool(part.isfinite().all()) for part in found):
                 raise not_finite(values, values.dtype)
             return made_tensor(config, found, values.shape, training=False)
 

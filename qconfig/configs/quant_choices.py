@@ -38,6 +38,10 @@ SEEN_SCALES = (ScaleKind.STATS, ScaleKind.PARAMETER_FROM_STATS)
 """Kinds whose threshold is, or begins with, a statistic of the values."""
 
 
+SCALES_OF_GROUPS = (ScaleKind.CONST, ScaleKind.STATS, ScaleKind.UNSCALED)
+"""Kinds that groups of activations have: there is nothing to learn for groups that come and go."""
+
+
 class ScaleStatistic(StrEnum):
     """Which statistic of the values is the threshold; names agree with `StatsOp`."""
 
@@ -79,6 +83,10 @@ LEARNED_ZERO_POINTS = (ZeroPointKind.PARAMETER, ZeroPointKind.PARAMETER_FROM_STA
 """Kinds whose zero point is a parameter."""
 SEEN_ZERO_POINTS = (ZeroPointKind.STATS, ZeroPointKind.PARAMETER_FROM_STATS)
 """Kinds whose zero point is, or begins with, a statistic of the values."""
+
+
+ZERO_POINTS_OF_GROUPS = (ZeroPointKind.NONE, ZeroPointKind.STATS)
+"""Kinds that groups of activations have."""
 
 
 class ZeroPointStatistic(StrEnum):

@@ -85,7 +85,11 @@ def built_activations(model: "nn.Module", plan: Plan) -> "dict[str, nn.Module]":
     Raises:
         BuildError: a builder refuses one.
     """
-    devices = {parameter.device for parameter in model.parameters()}
+    import torch
+
+    parameters = list(model.parameters())
+    devices = {parameter.device for parameter in parameters}
+    types = {parameter.dtype for parameter in parameters if parameter.is_floating_point()}
     built: dict[str, nn.Module] = {}
     for entry in plan.modules:
         if entry.action is not Action.QUANTIZE:
@@ -96,8 +100,12 @@ def built_activations(model: "nn.Module", plan: Plan) -> "dict[str, nn.Module]":
             module = builder.build_activation_module(config, model.get_submodule(entry.fqn))
         except QconfigError as error:
             raise error.at(fqn=entry.fqn) from None
-        # Nothing in the module says where it runs, but the rest of the model does.
-        built[entry.fqn] = module.to(next(iter(devices))) if len(devices) == 1 else module
+        # Nothing in the module says where it runs and on what, but the rest of the model does.
+        if len(devices) == 1:
+            module = module.to(next(iter(devices)))
+        if types == {torch.float64}:
+            module = module.double()
+        built[entry.fqn] = module
     return built
 
 

@@ -58,7 +58,7 @@ def model_targets(model: "nn.Module") -> ModelTargets:
         classes = tuple(c.__name__ for c in type(module).__mro__ if c is not object)
         parameters = list(module.named_parameters(recurse=False, remove_duplicate=False))
         if not parameters and prefix and next(module.children(), None) is None:
-            modules.append(ModuleTarget(prefix, classes))
+            modules.append(ModuleTarget(prefix, classes, type(module)))
             names_of_module.setdefault(id(module), []).append(prefix)
         for name, parameter in parameters:
             fqn = f"{prefix}.{name}" if prefix else name
@@ -69,7 +69,8 @@ def model_targets(model: "nn.Module") -> ModelTargets:
             if hasattr(parameter, "__tensor_flatten__"):
                 packed[fqn] = type(parameter).__name__
             shape = tuple(parameter.shape)
-            targets.append(Target(fqn, shape, DType.parse(parameter.dtype), classes))
+            dtype = DType.parse(parameter.dtype)
+            targets.append(Target(fqn, shape, dtype, classes, module_type=type(module)))
             names_of.setdefault(identity(parameter), []).append(fqn)
     tied, shared = _several(names_of.values()), _several(names_of_module.values())
     return ModelTargets(tuple(targets), tied, packed, tuple(modules), shared)

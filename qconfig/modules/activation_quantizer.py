@@ -29,11 +29,13 @@ from qconfig.configs.quant_choices import (
     ZeroPointKind,
 )
 from qconfig.configs.scale_shapes import GroupwiseConfig
+from qconfig.errors import QuantTensorError
 from qconfig.modules.activation_scales import (
     batch_depth,
     batch_threshold,
     channel_shape,
-    check_rank,
+    check_channels,
+    check_groups,
     levels_of,
     quantized_activation,
     quantized_groups,
@@ -98,6 +100,8 @@ class ActivationQuantizer(RecordsConfig):
         self.register_buffer("steps", counts)
         self._always_looks = (seen and not learned) or (seen_zero and not learned_zero)
         self._is_grouped = grouped
+        # A Linear takes any number of dimensions, and all but the last are batches.
+        self._rank = len(channels) if len(channels) > 2 else 0
         self._looks = counts is not None
 
     def forward(self, activation: torch.Tensor, *, wrap: bool = True) -> Any:
@@ -109,12 +113,21 @@ class ActivationQuantizer(RecordsConfig):
 
         Raises:
             UncalibratedError: the scale comes from what is seen, and nothing has been.
-            QuantTensorError: scales are per axis, and the activation has another rank.
+            QuantTensorError: the activation has not the channels that scales are for, or not the
+                dimension of groups, or no elements to take statistics of.
         """
         config: Any = self.recorded
         values = activation.value if isinstance(activation, QuantTensor) else activation
+        if values.is_nested:
+            raise QuantTensorError(
+                "activations of several lengths are not quantized",
+                found="a nested tensor",
+                expected="a dense one",
+                hint="TransformerEncoder makes none with enable_nested_tensor=False",
+            )
         bits = used_bits(config, self.bit_width)
         if self._is_grouped:
+            check_groups(config, self._rank, values)
             found = quantized_groups(values, config, bits)
         else:
             found = self._found(values, bits)
@@ -152,7 +165,7 @@ class ActivationQuantizer(RecordsConfig):
             return settled_scale(self._stored(given), levels, config)
         learned, running = self.threshold, self.statistic
         known = cast("torch.Tensor", learned if running is None else running)
-        check_rank(config, known.shape, values)
+        check_channels(config, known.shape, values)
         if running is None or moment is None:
             return settled_scale(known if learned is None else learned, levels, config)
         if not self.training:
@@ -178,7 +191,7 @@ class ActivationQuantizer(RecordsConfig):
         known = learned if running is None else running
         if known is None:
             return None
-        check_rank(config, known.shape, values)
+        check_channels(config, known.shape, values)
         if running is None or moment is None:
             return magnitude(known if learned is None else learned).to(values.dtype)
         if not self.training:

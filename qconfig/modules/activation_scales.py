@@ -6,7 +6,12 @@ import torch
 
 from qconfig.configs.float_formats import minifloat_of
 from qconfig.configs.granularity import PerTensor
-from qconfig.configs.quant_choices import ScaleKind, ZeroPointKind
+from qconfig.configs.quant_choices import (
+    SCALES_OF_GROUPS,
+    ZERO_POINTS_OF_GROUPS,
+    ScaleKind,
+    ZeroPointKind,
+)
 from qconfig.configs.scale_shapes import GroupwiseConfig
 from qconfig.errors import BuildError, QuantTensorError
 from qconfig.modules.made_tensors import Found
@@ -28,9 +33,6 @@ from qconfig.tensors.quantizers import (
 )
 from qconfig.tensors.quantizers.weights import AnyConfig, FloatConfig
 
-_OF_GROUPS = (ScaleKind.CONST, ScaleKind.STATS, ScaleKind.UNSCALED)
-_ZERO_OF_GROUPS = (ZeroPointKind.NONE, ZeroPointKind.STATS)
-
 
 def channel_shape(config: Any, channels: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of the threshold of activations: () or 1 wherever it is shared.
@@ -47,15 +49,16 @@ def channel_shape(config: Any, channels: tuple[int, ...]) -> tuple[int, ...]:
         raise _unserved("activations have no scale from outside", config.scale_kind)
     if isinstance(config, GroupwiseConfig):
         zero_kind = getattr(config, "zero_point_kind", ZeroPointKind.NONE)
-        if config.scale_kind not in _OF_GROUPS:
+        if config.scale_kind not in SCALES_OF_GROUPS:
             raise _unserved("groups of activations have no learned scale", config.scale_kind)
-        if zero_kind not in _ZERO_OF_GROUPS:
+        if zero_kind not in ZERO_POINTS_OF_GROUPS:
             raise _unserved("groups of activations have no learned zero point", zero_kind)
         return ()
     if isinstance(config.granularity, PerTensor):
         return ()
-    axis = config.granularity.axis
-    if not -len(channels) <= axis < len(channels) or channels[axis] == 1:
+    axis, rank = config.granularity.axis, len(channels)
+    # One channel is one of few, on the axis where channels usually are.
+    if not -rank <= axis < rank or (channels[axis] == 1 and axis % rank != 1):
         raise BuildError(
             "scales of activations are per axis, and its number of channels is not known",
             pointer="/granularity",
@@ -63,7 +66,7 @@ def channel_shape(config: Any, channels: tuple[int, ...]) -> tuple[int, ...]:
             expected="PerTensor, or an axis whose size is known",
             hint="make the module with channels=, such as channels=(1, 64, 1, 1)",
         )
-    kept = axis % len(channels)
+    kept = axis % rank
     return tuple(size if dim == kept else 1 for dim, size in enumerate(channels))
 
 
@@ -71,7 +74,7 @@ def _unserved(message: str, kind: Any) -> BuildError:
     return BuildError(message, found=kind.value, expected="another kind")
 
 
-def check_rank(config: Any, shape: torch.Size, values: torch.Tensor) -> None:
+def check_channels(config: Any, shape: torch.Size, values: torch.Tensor) -> None:
     """Check that scales per axis fit an activation.
 
     Args:
@@ -80,7 +83,8 @@ def check_rank(config: Any, shape: torch.Size, values: torch.Tensor) -> None:
         values: the activation.
 
     Raises:
-        QuantTensorError: it has another rank, and the axis is counted from the front.
+        QuantTensorError: it has another number of channels; or another rank, and the axis is
+            counted from the front.
     """
     if len(shape) and config.granularity.axis >= 0 and values.dim() != len(shape):
         raise QuantTensorError(
@@ -88,6 +92,37 @@ def check_rank(config: Any, shape: torch.Size, values: torch.Tensor) -> None:
             found=tuple(values.shape),
             expected=f"{len(shape)} dimensions, as in {tuple(shape)}",
             hint="count the axis from the end, or take one scale for all",
+        )
+    if not shape:
+        return
+    axis = config.granularity.axis
+    if not -values.dim() <= axis or values.shape[axis] != shape[axis]:
+        raise QuantTensorError(
+            "scales are per axis, and the activation has another number of channels",
+            found=tuple(values.shape),
+            expected=f"{shape[axis]} on axis {axis}",
+        )
+
+
+def check_groups(config: GroupwiseConfig, rank: int, values: torch.Tensor) -> None:
+    """Check that an activation has the dimension along which groups lie.
+
+    Args:
+        config: how activations are quantized.
+        rank: that of a batch, where it is always the same; else 0.
+        values: the activation.
+
+    Raises:
+        QuantTensorError: there is no such dimension, or it is counted from the front and is another
+            one, for there is no batch.
+    """
+    found, dim = values.dim(), config.group_dim
+    if not -found <= dim < found or (rank and dim >= 0 and rank != found):
+        raise QuantTensorError(
+            "groups lie along a dimension that the activation does not have",
+            found=tuple(values.shape),
+            expected=f"{rank} dimensions" if rank else f"a dimension {dim}",
+            hint="count group_dim from the end",
         )
 
 
@@ -105,6 +140,13 @@ def batch_depth(values: torch.Tensor, config: Any, shape: torch.Size) -> torch.T
 
 
 def _view(values: torch.Tensor, config: Any) -> tuple[torch.Tensor, int | None]:
+    if not values.numel():
+        raise QuantTensorError(
+            "an empty batch has no statistic",
+            found=tuple(values.shape),
+            expected="an activation with elements",
+            hint="leave empty batches out of training",
+        )
     axis = None if isinstance(config.granularity, PerTensor) else config.granularity.axis
     return statistics_view(values, axis)
 

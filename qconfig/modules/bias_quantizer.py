@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from qconfig.configs.float16 import float16_refusal
 from qconfig.configs.quant_choices import ScaleKind
 from qconfig.errors import BuildError, QuantTensorError
 from qconfig.modules.learned_bits import learned_bits, used_bits
@@ -63,12 +64,15 @@ class ExternalBiasQuantizer(RecordsConfig):
                 found=f"{input_scale.numel()} of the input, {weight_scale.numel()} of the weight",
                 expected=f"1 of the input, and 1 or {bias.numel()} of the weight",
             )
-        scale = (weight_scale.reshape(-1) * input_scale.reshape(-1)).to(bias.dtype)
+        # Codes of many bits are too large for float16, and the values that they stand for are not.
+        is_half = bias.dtype is torch.float16 and float16_refusal(config) is not None
+        values = bias.float() if is_half else bias
+        scale = (weight_scale.reshape(-1) * input_scale.reshape(-1)).to(values.dtype)
         learned = used_bits(config, self.bit_width)
-        bits = bit_width_of(config, bias) if learned is None else learned
-        zero = bias.new_zeros(())
+        bits = bit_width_of(config, values) if learned is None else learned
+        zero = values.new_zeros(())
         value = quantize_int(
-            bias,
+            values,
             scale,
             zero,
             bits,
@@ -76,6 +80,8 @@ class ExternalBiasQuantizer(RecordsConfig):
             narrow_range=config.narrow_range,
             rounding=config.rounding,
         )
+        if is_half:
+            value, scale, zero = value.to(bias.dtype), scale.to(bias.dtype), zero.to(bias.dtype)
         if not wrap:
             return Rounded(value, scale)
         return made_tensor(

@@ -66,3 +66,9 @@ class QuantEmbedding(QuantModule, nn.Embedding):
             self.sparse,
         )
         return self.packed_output(rows)
+
+    def missing_metadata(self) -> str:
+        """Return what there is instead of metadata, for an error."""
+        if self.max_norm is not None:
+            return "rows that max_norm scales, which lie on no grid any more"
+        return super().missing_metadata()

@@ -5,18 +5,21 @@ from typing import Any
 import torch
 from torch import nn
 
+from qconfig.errors import BuildError
 from qconfig.modules.bias_quantizer import ExternalBiasQuantizer
+from qconfig.modules.conv import QuantConv1d, QuantConv2d
 from qconfig.modules.embedding import QuantEmbedding
 from qconfig.modules.layer import QuantWeightLayer
+from qconfig.modules.linear import QuantLinear
 from qconfig.tensors.fake_quantized import adopt
 from qconfig.tensors.quant_tensor import FloatQuantTensor, IntQuantTensor
 from qconfig.tensors.quant_tensor.base import QuantTensor
 
-_ORDINARY: dict[str, type[nn.Module]] = {
-    "QuantLinear": nn.Linear,
-    "QuantConv1d": nn.Conv1d,
-    "QuantConv2d": nn.Conv2d,
-    "QuantEmbedding": nn.Embedding,
+_ORDINARY: dict[type[nn.Module], type[nn.Module]] = {
+    QuantLinear: nn.Linear,
+    QuantConv1d: nn.Conv1d,
+    QuantConv2d: nn.Conv2d,
+    QuantEmbedding: nn.Embedding,
 }
 _OWN = (
     "weight_quant",
@@ -36,17 +39,27 @@ def to_inference(module: nn.Module) -> nn.Module:
     The weight, and a bias with a scale of its own, are quant tensors in Parameters without
     gradient. Where nothing else is rounded, the module is torch's ordinary one: a Linear,
     Conv1d, Conv2d or Embedding. Where activations are rounded, or a bias to the scale of the input,
-    it keeps its class and those quantizers; so does an embedding whose rows have their own scales.
+    it keeps its class and those quantizers; so does an embedding whose rows have their own scales
+    or a greatest norm, and a subclass.
 
     Args:
         module: a QuantLinear, QuantConv1d, QuantConv2d or QuantEmbedding; it is left as it is. Any
             other module is returned itself.
+
+    Raises:
+        BuildError: the weight is no parameter, because something computes it.
     """
     if not isinstance(module, (QuantWeightLayer, QuantEmbedding)):
         return module
+    if "weight" not in dict(module.named_parameters(recurse=False)):
+        raise BuildError(
+            "the weight is computed, and no parameter that could be quantized for good",
+            found=f"{type(module).__name__} without a parameter weight",
+            hint="make it permanent first: prune.remove, or remove_parametrizations",
+        )
     weight = module.quant_weight()
     kept = _is_needed(module, weight)
-    kind = type(module) if kept else _ORDINARY[type(module).__name__]
+    kind = type(module) if kept else _ORDINARY[type(module)]
     result: Any = kind.__new__(kind)
     nn.Module.__init__(result)
     adopt(result, module)
@@ -85,9 +98,11 @@ def freeze(model: nn.Module) -> nn.Module:
 
 def _is_needed(module: QuantWeightLayer | QuantEmbedding, weight: torch.Tensor) -> bool:
     """Return whether torch's own module would not compute the same."""
-    if module.return_quant_tensor:
+    if module.return_quant_tensor or type(module) not in _ORDINARY:
         return True
     if isinstance(module, QuantEmbedding):
+        if module.max_norm is not None:
+            return True
         # torch looks up rows of a quant tensor only where they have one scale.
         return isinstance(weight, IntQuantTensor | FloatQuantTensor) and weight.scale.numel() != 1
     others = (module.input_quant, module.output_quant)

@@ -55,6 +55,9 @@ class InputMetadata(nn.Module):
         self.signed = True
         self.shape: tuple[int, ...] = ()
         self.dtype = torch.float32
+        # torch's fused encoder layers read weights past the forward of the layers in them, unless
+        # any module in there has a hook. This module is never called, so the hook costs nothing.
+        self.register_forward_pre_hook(_nothing)
 
     @property
     def is_known(self) -> bool:
@@ -89,6 +92,10 @@ class InputMetadata(nn.Module):
             signed=self.signed,
             training=False,
         )
+
+
+def _nothing(_module: nn.Module, _args: Any) -> None:
+    """Do nothing: a hook that is there to be seen."""
 
 
 class UsesMetadata(nn.Module):

@@ -15,6 +15,7 @@ from torch import nn
 from qconfig.codec.converter import unstructure
 from qconfig.codec.documents import parse_config_document
 from qconfig.codec.strict_json import dumps_compact, loads
+from qconfig.configs.float_formats import minifloat_of
 from qconfig.errors import CheckpointError, QconfigError, shown
 from qconfig.versioning import Config
 
@@ -88,11 +89,26 @@ class RecordsConfig(nn.Module):
             problem = contradiction(self._recorded, found)
             if problem is not None:
                 error_msgs.append(str(problem.at(fqn=key)))
-            # An older version of the same document has other bytes, and is the same config.
-            state_dict = {**state_dict, key: self.config}
+            # An older version of the same document has other bytes, and is the same config. The
+            # buffer is not taken: a module that was on the meta device has no bytes there.
+            state_dict = {**state_dict, key: own_record(self, found)}
         super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "RecordsConfig":  # noqa: FBT001, FBT002
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if not (self.config.is_meta or self.config.is_inference()):
+            with torch.no_grad():
+                # Module.to_empty, for one, leaves whatever lay in memory.
+                self.config.copy_(document_bytes(self._recorded))
+        return self
+
+
+def own_record(module: RecordsConfig, found: torch.Tensor) -> torch.Tensor:
+    """Return the record of a module in place of one that was found, on the device of that one."""
+    record = document_bytes(module.recorded)
+    return record if found.is_meta else record.to(found.device)
 
 
 def check_records(
@@ -117,14 +133,19 @@ def check_records(
         if key not in tensors:
             continue
         problem = contradiction(module.recorded, tensors[key])
-        own[key] = module.config
+        own[key] = own_record(module, tensors[key])
         if problem is not None:
             problems.append(problem.at(fqn=key))
     return problems, own
 
 
 def contradiction(own: Any, record: torch.Tensor) -> CheckpointError | None:
-    """Return how a recorded config differs from the one at hand, or None if it does not."""
+    """Return how a recorded config differs from the one at hand, or None if it does not.
+
+    A record on the meta device says nothing.
+    """
+    if record.is_meta:
+        return None
     try:
         stored: Any = recorded_config(record)
     except QconfigError as error:
@@ -132,6 +153,7 @@ def contradiction(own: Any, record: torch.Tensor) -> CheckpointError | None:
             f"no config of a quantizer is recorded here: {error.message}",
             expected=type(own).__name__,
         )
+    stored, own = _spelt_out(stored), _spelt_out(own)
     if stored == own:
         return None
     names: list[str] = []
@@ -145,6 +167,13 @@ def contradiction(own: Any, record: torch.Tensor) -> CheckpointError | None:
     )
     problem.found = _described(stored, names)
     return problem
+
+
+def _spelt_out(config: Any) -> Any:
+    """Return a config whose format says its exponent bias, by default too."""
+    if getattr(config, "exponent_bias", 0) is not None:
+        return config
+    return evolve(config, exponent_bias=minifloat_of(config).exponent_bias)
 
 
 def _described(config: Any, names: list[str]) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from qconfig.errors import UncalibratedError
 from qconfig.tensors.quant_tensor.fields import is_real
@@ -34,8 +36,13 @@ class Moment(NamedTuple):
 
 def moment_of(steps: torch.Tensor, end: int | None) -> Moment:
     """Return the moment that a count of steps says."""
-    known = not torch.compiler.is_compiling() and is_real(steps)
+    known = not torch.compiler.is_compiling() and is_real(steps) and not _is_faked()
     return Moment(steps, end, int(steps.item()) if known else None)
+
+
+def _is_faked() -> bool:
+    """Return whether operations on real tensors give fake ones now."""
+    return any(isinstance(m, FakeTensorMode) for m in _get_current_dispatch_mode_stack())
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ They compute with a value and with numbers beside it, so that the numbers may co
 itself or, where plain tensors flow, from what is remembered of it.
 """
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -113,8 +114,7 @@ class TruncAvgPool2d(_TruncPool, nn.AvgPool2d):
     def _window(self, shape: Any) -> int:
         if self.divisor_override is not None:
             return int(self.divisor_override)
-        size = self.kernel_size
-        height, width = size if isinstance(size, tuple) else (size, size)
+        height, width = _pair(self.kernel_size)
         return int(height * width)
 
 
@@ -134,10 +134,14 @@ class TruncAdaptiveAvgPool2d(_TruncPool, nn.AdaptiveAvgPool2d):
         return nn.AdaptiveAvgPool2d.forward(self, value)
 
     def _window(self, shape: Any) -> int:
-        size: Any = self.output_size
-        sizes = size if isinstance(size, tuple) else (size, size)
         count = 1
-        for given, wanted in zip(shape[-2:], sizes, strict=True):
+        for given, wanted in zip(shape[-2:], _pair(self.output_size), strict=True):
             out = given if wanted is None else wanted
             count *= given - (out - 1) * (given // out)
         return count
+
+
+def _pair(size: Any) -> tuple[Any, Any]:
+    """Return both sizes of a window: torch takes one, one of each, and lists of them."""
+    first, *rest = size if isinstance(size, Sequence) else (size,)
+    return first, rest[0] if rest else first

@@ -180,7 +180,7 @@ REFUSED = {
     "channels": (
         "act",
         evolve(ACTIVATION, granularity=PerAxis(1)),
-        "ReLU does not say how many channels there are",
+        "ReLU: it does not say how many channels there are",
     ),
     "output": ("act", evolve(ACTIVATION, output=ACTIVATION), "ReLU has no output beside"),
     "bias": ("fc.bias", INT4, "it is no weight; the config of the weight has a field for the"),
@@ -214,9 +214,10 @@ def test_activations_of_an_embedding():
 
 
 def test_a_bias_that_is_not_there():
-    """A config for a bias is refused where there is none."""
-    with pytest.raises(BuildError, match="the Linear has no bias to quantize"):
-        quantize_(nn.Sequential(nn.Linear(8, 4, bias=False)), rules(WEIGHT, "0"))
+    """A config for a bias is not used where there is none, so that rules serve mixed models."""
+    model = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 4, bias=False))
+    quantize_(model, rules(WEIGHT, "*"))
+    assert [m.bias_quant is None for m in model] == [False, True]
 
 
 def test_weights_that_are_not_finite():
