@@ -174,6 +174,31 @@ class ActivationModuleBuilder(Protocol):
         """
 
 
+@runtime_checkable
+class ChecksLayouts(Protocol):
+    """A builder whose layouts say in small tensors, too, what its configs decide."""
+
+    def disagreement(self, config: Any, found: Layout, expected: Layout) -> tuple[str, str] | None:
+        """Return what a stored layout says and what a config does, where they differ.
+
+        Args:
+            config: the config.
+            found: the stored layout; tensors of one number may be loaded, no others.
+            expected: what `layout` gives, of the same class.
+        """
+
+
+@runtime_checkable
+class TrainingBuilder(Protocol):
+    """A builder whose modules keep a float weight while they train, and record that beside it."""
+
+    def training_record(self, fqn: str) -> str:
+        """Return the name of the tensor that is stored beside a weight which still trains."""
+
+    def training_disagreement(self, config: Any, record: "torch.Tensor") -> tuple[str, str] | None:
+        """Return what such a tensor says and what a config does, where they differ."""
+
+
 _METHODS = ("refusal", "layout", "build")
 _builders: dict[type, Builder] = {}
 

@@ -71,6 +71,18 @@ class QuantModuleBuilder:
             "quant tensors"
         )
 
+    def training_record(self, fqn: str) -> str:
+        """Return the name of the config that is recorded beside a weight which still trains."""
+        owner, _, _ = fqn.rpartition(".")
+        return f"{owner}.weight_quant.config" if owner else "weight_quant.config"
+
+    def training_disagreement(self, config: Any, record: "torch.Tensor") -> tuple[str, str] | None:
+        """Return what config is recorded and what is the config of the weight, if they differ."""
+        from qconfig.modules.recorded_config import contradiction, own_part
+
+        problem = contradiction(own_part(config), record)
+        return None if problem is None else (str(problem.found), str(problem.expected))
+
     def build_module(self, config: Any, module: "nn.Module", name: str) -> "nn.Module":
         """Return the module that rounds its weight, and what the config says beside it.
 

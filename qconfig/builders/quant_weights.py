@@ -4,6 +4,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from qconfig.builders.base import Target
+from qconfig.builders.quant_stored import stored_disagreement
 from qconfig.builders.weights import served_target
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
@@ -74,6 +75,16 @@ class QuantWeightBuilder:
             "signed": config.signed,
             **({"bit_width": _NUMBER} if self.integers else float_specs(config)),
         }
+
+    def disagreement(self, config: Any, found: Any, expected: Any) -> tuple[str, str] | None:
+        """Return what a stored layout says and what a config does, where they differ.
+
+        Args:
+            config: the config.
+            found: the stored layout; bit widths and the like are loaded.
+            expected: what `layout` gives.
+        """
+        return stored_disagreement(config, found, expected)
 
     def build(self, config: Any, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the weight as a quant tensor, without gradients.

@@ -7,8 +7,10 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from qconfig.builders.base import Target, builder_of
-from qconfig.checkpoints.checkpoint import Checkpoint
+from qconfig.builders.base import ChecksLayouts, Target, TrainingBuilder, builder_of
+from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
+from qconfig.checkpoints.config_json import QUANT_METHOD
+from qconfig.codec.converter import structure_any
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan import make_plan
@@ -27,11 +29,13 @@ class Disagreement:
         fqn: its name.
         found: its layout in the current version, or None for a plain tensor.
         expected: the layout that the config gives it, with specs for tensors, or None.
+        words: both, as far as they differ.
     """
 
     fqn: str
     found: Layout | None
     expected: Layout | None
+    words: tuple[str, str]
 
 
 def contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[QconfigError]:
@@ -45,19 +49,55 @@ def contradictions(checkpoint: Checkpoint, config: Config, file: Path) -> list[Q
     Raises:
         QconfigError: the config cannot be used on these tensors.
     """
-    problems: list[QconfigError] = []
-    for x in disagreements(checkpoint.layouts, checkpoint.plain, config):
-        found, expected = _difference(x.found, x.expected) or ("", "")
-        problems.append(
-            CheckpointError(
-                "the stored config says otherwise",
-                file=file,
-                fqn=x.fqn,
-                found=found,
-                expected=expected,
-            )
-        )
-    return problems
+    found = disagreements(checkpoint.layouts, checkpoint.plain, config)
+    return [_problem(x, file) for x in found]
+
+
+def config_contradictions(checkpoint: Checkpoint) -> list[QconfigError]:
+    """Return a problem for each quantized tensor that our own config beside it denies.
+
+    What stays plain, and configs that cannot be read or do not fit, are for `verify_checkpoint`.
+
+    Args:
+        checkpoint: an open one, with or without its config.
+    """
+    said = checkpoint.left_out or checkpoint.quantization_config
+    if not checkpoint.layouts or said is None or said.get("quant_method") != QUANT_METHOD:
+        return []
+    file = checkpoint.directory / CONFIG_FILE
+    try:
+        config = structure_any(said.get("config"))
+    except QconfigError:
+        return []
+    return quantized_otherwise(checkpoint.layouts, checkpoint.plain, config, file)
+
+
+def quantized_otherwise(
+    layouts: Mapping[str, Layout],
+    plain: Mapping[str, LazyTensor],
+    config: Config,
+    file: Path | None = None,
+) -> list[QconfigError]:
+    """Return a problem for each quantized tensor of which a config says that it is another one.
+
+    Args:
+        layouts: quantized tensors by FQN, in any version.
+        plain: the other tensors.
+        config: in the current version; one that does not fit the names denies nothing.
+        file: where that stands, for errors.
+    """
+    try:
+        found = disagreements(layouts, plain, config)
+    except QconfigError:
+        return []
+    return [_problem(x, file) for x in found if x.found is not None and x.expected is not None]
+
+
+def _problem(x: Disagreement, file: Path | None) -> CheckpointError:
+    problem = CheckpointError(
+        "the stored config says otherwise", fqn=x.fqn, found=x.words[0], expected=x.words[1]
+    )
+    return problem if file is None else problem.at(file=file)
 
 
 def disagreements(
@@ -83,14 +123,37 @@ def disagreements(
     result = []
     for entry in plan.entries:
         found = current.get(entry.fqn)
-        expected = None
+        expected = words = None
         if entry.action is Action.QUANTIZE:
             chosen = chosen_config(plan, entry)
             target = Target(entry.fqn, entry.shape, entry.dtype)
-            expected = builder_of(chosen).layout(chosen, target)
-        if _difference(found, expected):
-            result.append(Disagreement(entry.fqn, found, expected))
+            builder = builder_of(chosen)
+            expected = builder.layout(chosen, target)
+            record = _training_record(builder, entry.fqn, plain) if found is None else None
+            if record is not None:
+                trains: Any = builder
+                words = trains.training_disagreement(chosen, record.load())
+            else:
+                words = _difference(found, expected) or _in_small(builder, chosen, found, expected)
+        else:
+            words = _difference(found, expected)
+        if words is not None:
+            result.append(Disagreement(entry.fqn, found, expected, words))
     return result
+
+
+def _training_record(builder: Any, fqn: str, plain: Mapping[str, LazyTensor]) -> LazyTensor | None:
+    """Return what is stored beside a weight that still trains; None beside any other."""
+    if not isinstance(builder, TrainingBuilder):
+        return None
+    return plain.get(builder.training_record(fqn))
+
+
+def _in_small(builder: Any, config: Any, found: Any, expected: Any) -> tuple[str, str] | None:
+    """Return where small tensors of a layout differ from its config, if a builder compares them."""
+    if not isinstance(builder, ChecksLayouts):
+        return None
+    return builder.disagreement(config, found, expected)
 
 
 def gives(config: Config, fqn: str, layout: Layout) -> bool:
@@ -106,9 +169,10 @@ def gives(config: Config, fqn: str, layout: Layout) -> bool:
         builder = builder_of(config)
         if builder.refusal(config, target) is not None:
             return False
-        return _difference(layout, builder.layout(config, target)) is None
+        expected = builder.layout(config, target)
     except QconfigError:
         return False
+    return not (_difference(layout, expected) or _in_small(builder, config, layout, expected))
 
 
 def _target(fqn: str, layout: Any, *, named: bool) -> Target:

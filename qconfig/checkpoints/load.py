@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qconfig.checkpoints.checkpoint import Checkpoint
+from qconfig.checkpoints.contradictions import config_contradictions
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.layout_values import loaded
@@ -61,7 +62,8 @@ def load_checkpoint(
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer.
         UsageError: there is no such device.
-        CheckpointError: names or shapes do not fit the model; all at once, the model unchanged.
+        CheckpointError: names or shapes do not fit the model, or tensors are quantized otherwise
+            than the model's, or than the config beside them says; all at once, the model unchanged.
     """
     if device is not None:
         _check_device(device)
@@ -75,6 +77,7 @@ def load_checkpoint(
         keep_config=False,
     )
     _warn(path, checkpoint)
+    raise_problems(config_contradictions(checkpoint))
     state_dict = {name: tensor.load() for name, tensor in checkpoint.plain.items()}
     for fqn, layout in checkpoint.layouts.items():
         state_dict[fqn] = _tensor(checkpoint, fqn, layout)
@@ -173,6 +176,16 @@ def _misfits(
                     expected=str(tuple(expected[name].shape)),
                 )
             )
+        elif difference := _difference(expected[name], tensor):
+            problems.append(
+                CheckpointError(
+                    "the tensor is quantized otherwise than the model's",
+                    fqn=name,
+                    found=difference[0],
+                    expected=difference[1],
+                    hint="load it into a model that is quantized as its config says, or is not yet",
+                )
+            )
         elif _is_real(tensor) != _is_real(expected[name]):
             problems.append(
                 CheckpointError(
@@ -183,6 +196,15 @@ def _misfits(
                 )
             )
     return problems
+
+
+def _difference(expected: "torch.Tensor", found: "torch.Tensor") -> tuple[str, str] | None:
+    """Return how a quantized tensor differs from the one that it would take the place of."""
+    from qconfig.tensors.classes import ComparedTensor, has_layout
+
+    if not has_layout(found) or not isinstance(expected, ComparedTensor):
+        return None
+    return expected.difference(found)
 
 
 def _tensor(checkpoint: Checkpoint, fqn: str, layout: Layout) -> "torch.Tensor":

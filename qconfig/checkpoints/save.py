@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from qconfig.checkpoints.checkpoint import SINGLE_FILE
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents
+from qconfig.checkpoints.contradictions import quantized_otherwise
 from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.layout_values import wrapped
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import CheckpointError, QconfigError, UsageError, raise_problems
-from qconfig.versioning import Config
+from qconfig.versioning import Config, registry
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +44,7 @@ def save_checkpoint(
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
 
     Raises:
+        CheckpointError: a tensor cannot be stored, or is quantized otherwise than `config` says.
         QconfigError: of whatever kind; `target` is then absent.
     """
     if max_shard_bytes < 1:
@@ -63,10 +65,18 @@ def save_checkpoint(
         used += size
         _put(shards[-1], name, tensor)
         shards[-1].ties.update(dict.fromkeys(aliases.get(name, ()), name))
+    if config is not None:
+        _check_config(shards, config)
     count = len(shards)
     names = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
     named = dict(zip(names if count > 1 else [SINGLE_FILE], shards, strict=True))
     write_checkpoint(target, named, with_config(config_json, config), progress=progress)
+
+
+def _check_config(shards: list[ShardContents], config: Config) -> None:
+    layouts = {name: layout for shard in shards for name, layout in shard.layouts.items()}
+    plain = {name: tensor for shard in shards for name, tensor in shard.plain.items()}
+    raise_problems(quantized_otherwise(layouts, plain, registry.convert(config)))
 
 
 def _check_entries(state_dict: "Mapping[str, Any]") -> None:

@@ -1,6 +1,6 @@
 """The closed table from layout class to tensor class."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from qconfig.errors import LayoutError, RegistrationError, nearest
 from qconfig.versioning.modules import load_plugins
@@ -27,6 +27,14 @@ class LayoutTensor(Protocol):
     @property
     def packed_nbytes(self) -> int:
         """Bytes of all inner tensors."""
+
+
+@runtime_checkable
+class ComparedTensor(Protocol):
+    """A tensor whose scheme is its own: only one of the same scheme may take its place."""
+
+    def difference(self, other: Any) -> tuple[str, str] | None:
+        """Return what another tensor is and what this one is, in words, or None."""
 
 
 _classes: dict[type, type[LayoutTensor]] = {}

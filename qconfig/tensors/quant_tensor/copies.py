@@ -10,6 +10,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.errors import LayoutError
 from qconfig.tensors.dispatch import aliased
 from qconfig.tensors.quant_tensor.autograd import added
+from qconfig.tensors.quant_tensor.differences import difference
 from qconfig.tensors.quant_tensor.fields import VALUES
 
 T = torch.Tensor
@@ -54,10 +55,14 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     if not is_quant(target):
         return func(target, source.value, *args[2:], **kwargs)
     if not _agree(source, target):
+        kinds = repr(source)[:200], repr(target)[:200]
+        found, expected = difference(target, source) or kinds
+        # Of an error that load_state_dict meets, it shows the message alone.
         raise LayoutError(
-            "copy_ between tensors that differ in more than elements",
-            found=repr(source)[:200],
-            expected=repr(target)[:200],
+            "copy_ between tensors that differ in more than elements: "
+            f"{found} cannot become {expected}",
+            found=kinds[0],
+            expected=kinds[1],
             hint="convert the source first, or load with assign=True",
         )
     for name in target.flat()[0]:
