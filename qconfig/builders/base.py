@@ -175,6 +175,14 @@ class ActivationModuleBuilder(Protocol):
 
 
 @runtime_checkable
+class NotesCheckpoints(Protocol):
+    """A builder whose configs may say more than what a checkpoint without a model can be given."""
+
+    def checkpoint_note(self, config: Any) -> str | None:
+        """Return what of a config is not applied to a checkpoint, or None. Pure."""
+
+
+@runtime_checkable
 class ChecksLayouts(Protocol):
     """A builder whose layouts say in small tensors, too, what its configs decide."""
 

@@ -89,12 +89,7 @@ def _product_refusal(config: Any, rank: int) -> str | None:
         ("input", config.input, (PerTensor(),)),
     ):
         if isinstance(nested, GroupwiseConfig):
-            return (
-                f"scale_kind EXTERNAL is the scale of input times weight, and the {what} has groups"
-            )
+            return f"it has the scale of the product, and the {what} has groups"
         if nested is not None and nested.granularity not in shared:
-            return (
-                "scale_kind EXTERNAL is the scale of input times weight, and scales of the "
-                f"{what} are not those of outputs"
-            )
+            return f"it has the scale of the product, and the {what} has scales of another axis"
     return None

@@ -51,11 +51,12 @@ class QuantModuleBuilder:
             return f"it is no weight; the config of the weight has a field for the {kind}'s bias"
         builder: Any = super()
         reason: str | None = builder.refusal(config, target)
-        if reason is not None or not target.module_classes:
+        if reason is not None or target.module_type is None:
+            # Without a model, weights are all that is quantized, whatever the config says besides.
             return reason
         if kind not in _WITH_ACTIVATIONS:
             return _too_much(config, f"module class {target.module_classes[0]}")
-        return None if target.module_type is None else layer_refusal(config, target)
+        return layer_refusal(config, target)
 
     def plan_note(self, config: Any) -> str | None:
         """Return that weights stay floats until they are frozen, and what a bias needs."""
@@ -70,6 +71,13 @@ class QuantModuleBuilder:
             "; without an input config, a bias has a scale only where the module before returns "
             "quant tensors"
         )
+
+    def checkpoint_note(self, config: Any) -> str | None:
+        """Return what of a config is for modules, and not applied to stored weights; or None."""
+        said = [role for role in _NESTED if getattr(config, role) is not None]
+        if not said:
+            return None
+        return f"only weights are quantized; {' and '.join(said)} of the config are for modules"
 
     def training_record(self, fqn: str) -> str:
         """Return the name of the config that is recorded beside a weight which still trains."""
@@ -146,6 +154,8 @@ class QuantModuleBuilder:
 
     def activation_refusal(self, config: Any, target: ModuleTarget) -> str | None:
         """Return why the config cannot serve a module without parameters, or None."""
+        if PREPARED in target.module_classes:
+            return "the module is quantized already"
         kind = _kind_of(target)
         if kind in _POOLS:
             return _pool_refusal(config)

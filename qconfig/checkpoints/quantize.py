@@ -16,6 +16,7 @@ from qconfig.checkpoints.write import Progress, write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
 from qconfig.engine.chosen import chosen_config
+from qconfig.engine.modules import with_checkpoint_notes
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import named_targets
@@ -46,7 +47,7 @@ def plan_checkpoint(
     targets = named_targets((name, t.shape, t.dtype) for name, t in tensors.items())
     tied = [(name, alias) for alias, name in ties.items()]
     plan = make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
-    plan = evolve(plan, notes=(*checkpoint.notes, *plan.notes))
+    plan = with_checkpoint_notes(evolve(plan, notes=(*checkpoint.notes, *plan.notes)))
     if calibration is None:
         return with_calibration_notes(plan)
     check_calibrated(plan, calibration)

@@ -118,7 +118,8 @@ def check_format(config: Any) -> None:
     seen: set[str] = set()
     for name, codes in (("inf_values", found.inf_values), ("nan_values", found.nan_values)):
         for place, code in enumerate(codes or ()):
-            if len(code) != found.mantissa_bit_width or set(code) - {"0", "1"} or code in seen:
+            is_binary = bool(code) and not set(code) - {"0", "1"}
+            if len(code) != found.mantissa_bit_width or not is_binary or code in seen:
                 raise FieldError(
                     "a code does not go with mantissa_bit_width",
                     pointer=f"/{name}/{place}",

@@ -19,6 +19,7 @@ from qconfig.versioning import attribute
 LEAST_THRESHOLD = 2.0**-149
 """The smallest positive float32."""
 _MOST = 2**31 - 1
+_MOST_FLOAT32 = (2 - 2.0**-23) * 2.0**127
 _Field = Mapping[str, Any]
 
 
@@ -119,9 +120,13 @@ _FIELDS: Mapping[str, _Field] = MappingProxyType(
             "The threshold where scale_kind is CONST, and where it begins if that is PARAMETER.",
             default=None,
             minimum=LEAST_THRESHOLD,
+            maximum=_MOST_FLOAT32,
         ),
         "min_threshold": _plain(
-            "Least threshold; null for none.", default=1e-10, minimum=LEAST_THRESHOLD
+            "Least threshold; null for none.",
+            default=1e-10,
+            minimum=LEAST_THRESHOLD,
+            maximum=_MOST_FLOAT32,
         ),
         "high_percentile": _plain(
             "Percentage of values below the threshold, where that is a percentile.",
@@ -156,6 +161,7 @@ _FIELDS: Mapping[str, _Field] = MappingProxyType(
             "else null.",
             default=None,
             minimum=0.0,
+            maximum=_MOST_FLOAT32,
         ),
         "quantize_zero_point": _plain("Whether zero points are rounded to codes.", default=True),
         "input": _nested("input"),

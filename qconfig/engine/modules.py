@@ -1,10 +1,11 @@
 """Modules that take the place of others, where a builder changes more than a parameter."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
-from qconfig.builders.base import ModuleBuilder, builder_of
+from qconfig.builders.base import ModuleBuilder, NotesCheckpoints, builder_of
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.errors import BuildError, QconfigError
@@ -16,13 +17,28 @@ if TYPE_CHECKING:
 
 def with_module_notes(plan: Plan) -> Plan:
     """Return the plan with what builders that change modules say about it."""
+
+    def note(config: Config) -> str | None:
+        builder = builder_of(config)
+        return builder.plan_note(config) if isinstance(builder, ModuleBuilder) else None
+
+    return _with_notes(plan, note)
+
+
+def with_checkpoint_notes(plan: Plan) -> Plan:
+    """Return the plan with what builders leave out where there is no model."""
+
+    def note(config: Config) -> str | None:
+        builder = builder_of(config)
+        return builder.checkpoint_note(config) if isinstance(builder, NotesCheckpoints) else None
+
+    return _with_notes(plan, note)
+
+
+def _with_notes(plan: Plan, note_of: Callable[[Config], str | None]) -> Plan:
     used = {e.config for e in plan.entries if e.action is Action.QUANTIZE and e.config is not None}
-    notes = []
-    for name in sorted(used):
-        builder = builder_of(plan.configs[name])
-        note = builder.plan_note(plan.configs[name]) if isinstance(builder, ModuleBuilder) else None
-        if note is not None:
-            notes.append(f"{name}: {note}")
+    found = {name: note_of(plan.configs[name]) for name in sorted(used)}
+    notes = [f"{name}: {note}" for name, note in found.items() if note is not None]
     return evolve(plan, notes=(*plan.notes, *notes)) if notes else plan
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from qconfig.builders.base import Target
+from qconfig.builders.base import ModuleTarget, Target
 from qconfig.configs.fqn_to_config import Rule
 from qconfig.errors import nearest
 from qconfig.rules.patterns import expression, is_exact
@@ -14,9 +14,15 @@ _SAMPLE = 300
 
 
 class NameHints:
-    """Names of a model, to compare rules with."""
+    """Names of a model, to compare rules with.
 
-    def __init__(self, targets: Sequence[Target]) -> None:
+    Args:
+        targets: its parameters.
+        modules: its modules that have none.
+    """
+
+    def __init__(self, targets: Sequence[Target], modules: Sequence[ModuleTarget] = ()) -> None:
+        self._bare = {module.fqn for module in modules}
         self._classes = {c for target in targets for c in target.module_classes}
         self._names = list(dict.fromkeys(n for t in targets for n in (t.module, t.fqn) if n))
         self._segments = {segment for name in self._names for segment in name.split(".")}
@@ -31,6 +37,11 @@ class NameHints:
         return self._like_pattern(rule.match)
 
     def _like_name(self, name: str) -> str | None:
+        if name in self._bare:
+            return "the module has no parameters, and the config serves none of that kind"
+        inside = next((n for n in self._names if n.startswith(f"{name}.")), None)
+        if inside is not None:
+            return f"it names a module without parameters of its own; in it is {inside!r}"
         segments = set(name.split("."))
         scores = [len(segments.intersection(other.split("."))) for other in self._names]
         best = max(scores, default=0)

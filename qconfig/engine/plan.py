@@ -82,7 +82,12 @@ def make_plan(
         *check_modules_served(assignment, module_treatments),
     ]
     unmatched, notes = check_unmatched(
-        rules, assignment, treatments, module_treatments, allow_unmatched=allow_unmatched
+        rules,
+        assignment,
+        treatments,
+        module_treatments,
+        modules=modules,
+        allow_unmatched=allow_unmatched,
     )
     effective = {
         target.fqn: treatment.config

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from attrs import evolve, frozen
 
+from qconfig.builders.base import ModuleTarget
 from qconfig.configs.fqn_to_config import FqnToConfig, Rule
 from qconfig.engine.config_builders import ConfigBuilders, PlannedLayout
 from qconfig.engine.name_hints import NameHints
@@ -121,15 +122,25 @@ def check_unmatched(
     treatments: Sequence[Treatment],
     module_treatments: Sequence[Treatment],
     *,
+    modules: Sequence[ModuleTarget],
     allow_unmatched: bool,
 ) -> tuple[list[QconfigError], list[str]]:
-    """Return problems of rules that do nothing, and notes where that is allowed."""
+    """Return problems of rules that do nothing, and notes where that is allowed.
+
+    Args:
+        rules: all of them.
+        assignment: which of them won what.
+        treatments: what builders make of the parameters.
+        module_treatments: what they make of modules without parameters.
+        modules: all modules without parameters, for hints.
+        allow_unmatched: whether rules may do nothing.
+    """
     decided = [
         *zip(assignment.decisions, treatments, strict=True),
         *zip(assignment.module_decisions, module_treatments, strict=True),
     ]
     idle = _idle_patterns(decided)
-    hints = NameHints(assignment.targets) if assignment.unmatched else None
+    hints = NameHints(assignment.targets, modules) if assignment.unmatched else None
     shadowed, unmatched = set(assignment.shadowed), set(assignment.unmatched)
     problems: list[QconfigError] = []
     notes: list[str] = []

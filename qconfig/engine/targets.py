@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from qconfig.builders.base import ModuleTarget, Target
+from qconfig.builders.base import PREPARED, ModuleTarget, Target
 from qconfig.codec.dtypes import DType
 from qconfig.errors import PlanError
 
@@ -25,7 +25,8 @@ class ModelTargets:
         targets: each parameter under every name it has.
         tied: groups of names of one parameter.
         packed: class names of the parameters that are no plain tensors, quantized ones above all.
-        modules: each module without parameters and children under every name it has.
+        modules: each module without parameters, and without children but those that quantizing
+            gave it, under every name it has.
         shared: groups of names of one such module.
     """
 
@@ -57,7 +58,8 @@ def model_targets(model: "nn.Module") -> ModelTargets:
     for prefix, module in model.named_modules(remove_duplicate=False):
         classes = tuple(c.__name__ for c in type(module).__mro__ if c is not object)
         parameters = list(module.named_parameters(recurse=False, remove_duplicate=False))
-        if not parameters and prefix and next(module.children(), None) is None:
+        is_bare = next(module.children(), None) is None or PREPARED in classes
+        if not parameters and prefix and is_bare:
             modules.append(ModuleTarget(prefix, classes, type(module)))
             names_of_module.setdefault(id(module), []).append(prefix)
         for name, parameter in parameters:

@@ -48,6 +48,8 @@ def _is_faked() -> bool:
 @torch.no_grad()
 def advance(moment: Moment) -> None:
     """Count a training step, in place; after the step at which learning begins, none is counted."""
+    if not torch.compiler.is_compiling() and is_real(moment.steps) and _is_faked():
+        return  # nothing was seen, and a fake mode adds to real numbers
     if moment.end is None or (moment.now is not None and moment.now <= moment.end):
         moment.steps.add_(1)
     elif moment.now is not None:

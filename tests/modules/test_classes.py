@@ -20,17 +20,17 @@ class Conv2d(nn.Conv2d):
         super().__init__(*args)
         self.norm = norm
 
-    def forward(self, input):
+    def forward(self, x):
         """Return what the norm makes of the convolution."""
-        return self.norm(super().forward(input)).relu()
+        return self.norm(super().forward(x)).relu()
 
 
 class ReLU(nn.Module):
     """Another function under torch's name."""
 
-    def forward(self, input):
+    def forward(self, x):
         """Return values from 0 to 6."""
-        return input.clamp(0, 6)
+        return x.clamp(0, 6)
 
 
 def rules(config, *names):
@@ -65,9 +65,9 @@ def test_another_function_of_the_name_is_refused():
 class Scaled(QuantLinear):
     """A subclass with a forward of its own."""
 
-    def forward(self, input):
+    def forward(self, x):
         """Return ten times the product."""
-        return 10 * super().forward(input)
+        return 10 * super().forward(x)
 
 
 def test_a_subclass_of_ours_is_frozen_as_it_is():

@@ -31,14 +31,15 @@ def quantize_float(
         values: floating point, any shape.
         scale: floating point, of a shape that broadcasts.
         kind: the format.
-        signed: whether there are negative values; else they become 0.
-        saturating: whether values out of range become the largest; else infinity, or NaN where
-            the format has none.
+        signed: whether there are negative values; else they are out of range.
+        saturating: whether values out of range become the nearest bound; else infinity, or NaN
+            where the format has none, negative ones of an unsigned format too.
         rounding: how to round between neighbours.
 
     Returns:
         Of the shape of `values`. With scale 1 it holds, bit for bit, what torch's casts to float8
-        types of the same format give; saturating, what they give for values clamped before.
+        types of the same format give for values clamped before; not saturating, what they give for
+        any, but for E4M3 where a release of torch saturates by itself.
         Gradients go to values and scale; values out of range have none.
     """
     scaled = values / scale
