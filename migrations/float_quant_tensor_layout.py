@@ -11,6 +11,7 @@ from attrs import frozen
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.layouts.float_quant import FloatQuantTensorLayout
+from qconfig.migrations.quant_groups import metadata_of
 from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
 
 
@@ -39,11 +40,12 @@ class FloatQuantTensorLayoutV1(Layout):
 
 @migration()
 def plain_flags(old: FloatQuantTensorLayoutV1) -> FloatQuantTensorLayout:
-    """Drop the suffixes; refuse a scale or zero point that is not aligned with the values."""
+    """Drop suffixes, and dimensions of one entry that values lack; refuse what is not aligned."""
+    scale, zero_point = metadata_of(old)
     return FloatQuantTensorLayout(
         old.value,
-        old.scale,
-        old.zero_point,
+        scale,
+        zero_point,
         old.exponent_bit_width,
         old.mantissa_bit_width,
         old.exponent_bias,

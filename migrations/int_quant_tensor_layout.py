@@ -13,6 +13,7 @@ from attrs import frozen
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.layouts.int_quant import IntQuantTensorLayout
+from qconfig.migrations.quant_groups import metadata_of
 from qconfig.versioning import Layout, attribute, migration, register_layout, tensor
 
 
@@ -36,7 +37,8 @@ class IntQuantTensorLayoutV1(Layout):
 
 @migration()
 def plain_flags(old: IntQuantTensorLayoutV1) -> IntQuantTensorLayout:
-    """Drop the suffixes; refuse a scale or zero point that is not aligned with the values."""
+    """Drop suffixes, and dimensions of one entry that values lack; refuse what is not aligned."""
+    scale, zero_point = metadata_of(old)
     return IntQuantTensorLayout(
-        old.value, old.scale, old.zero_point, old.bit_width, old.signed_t, old.training_t
+        old.value, scale, zero_point, old.bit_width, old.signed_t, old.training_t
     )

@@ -1,7 +1,9 @@
-"""What the retired layouts of fake-quantized groups share."""
+"""What the retired layouts of fake-quantized values share."""
 
 from math import prod
+from typing import Any
 
+from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import MigrationError
 
 
@@ -30,3 +32,21 @@ def logical_shape(
         )
     dim = group_dim % rank
     return (*stored[:dim], prod(stored[dim : dim + 2]), *stored[dim + 2 :])
+
+
+def metadata_of(old: Any) -> tuple[TensorValue, TensorValue]:
+    """Return scale and zero point; one entry with more dimensions than the values loses them.
+
+    Args:
+        old: a layout with `value`, `scale` and `zero_point`.
+    """
+    rank = len(old.value.shape)
+
+    def fitting(metadata: Any) -> TensorValue:
+        shape = tuple(metadata.shape)
+        found: TensorValue = metadata
+        if len(shape) > rank and prod(shape) == 1:
+            found = metadata.reshape()
+        return found
+
+    return fitting(old.scale), fitting(old.zero_point)

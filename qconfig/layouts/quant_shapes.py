@@ -11,11 +11,9 @@ _BITS = frozenset("01")
 def fits(metadata: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Return whether metadata of one shape applies to values of another, and to no more.
 
-    It has one entry, or as broadcasting: each dimension, counted from the last, is 1 or that of
-    the values.
+    It broadcasts to the values without giving them dimensions: each of its own, counted from the
+    last, is 1 or that of the values.
     """
-    if prod(metadata) == 1:
-        return True
     if len(metadata) > len(shape):
         return False
     return all(m in (1, n) for m, n in zip(reversed(metadata), reversed(shape), strict=False))
@@ -39,7 +37,7 @@ def check_metadata(layout: Any, names: tuple[str, ...], shape: tuple[int, ...]) 
                 f"{name} is not aligned with the values",
                 pointer=f"/{name}",
                 found=f"shape {found}",
-                expected=f"one entry, or a shape that broadcasts to {shape}",
+                expected=f"a shape that broadcasts to {shape}",
             )
 
 

@@ -14,6 +14,8 @@ from qconfig.errors import LayoutError, QuantTensorError, nearest
 from qconfig.tensors.classes import add_tensor_class
 from qconfig.tensors.fields import short_tensor
 from qconfig.tensors.quant_tensor.autograd import tied
+from qconfig.tensors.quant_tensor.construction import checked_tensors
+from qconfig.tensors.quant_tensor.differences import difference
 from qconfig.tensors.quant_tensor.dispatch import run_aten, run_torch
 from qconfig.tensors.quant_tensor.export import recorded
 from qconfig.tensors.quant_tensor.fields import (
@@ -237,6 +239,7 @@ class QuantTensor(TransposedTensors):
         Raises:
             LayoutError: naming the field.
         """
+        fields |= checked_tensors(cls.fields, fields)
         value = fields["value"]
         tensors = {
             name: as_tensor(fields[name], value.device).detach()
@@ -254,6 +257,13 @@ class QuantTensor(TransposedTensors):
             MetadataOnlyError: there is no value.
         """
         return self.layout_class(**self.inner_tensors, **self.inner_attributes)
+
+    def difference(self, other: Any) -> tuple[str, str] | None:
+        """Return what another tensor is and what this one is, in words, or None.
+
+        Compared are class, bit widths, flags and groups; not shapes and elements.
+        """
+        return difference(self, other)
 
     # protocols of torch
 

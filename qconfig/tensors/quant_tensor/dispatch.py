@@ -57,6 +57,7 @@ _ITSELF: frozenset[Any] = (ATTRIBUTES - _COMPUTED) | {
     T.stride,
     T.to,
     T.untyped_storage,
+    torch.empty_like,
     T.__hash__,
     T.__len__,
     torch.clone,

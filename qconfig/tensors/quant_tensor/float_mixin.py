@@ -147,8 +147,9 @@ def inner_scale(scaled: torch.Tensor, mantissa: Any, bias: Any) -> torch.Tensor:
 def max_value(exponent: Any, mantissa: Any, bias: Any, special: tuple[str, ...]) -> Any:
     """Return the largest finite value of a format (OCP 8-bit floating point, section 5).
 
-    At the largest exponent, the mantissas that are no infinity and no NaN are finite; if there is
-    none, the exponent below is the largest.
+    At the largest exponent, the mantissas below the first that means infinity or no number are
+    finite; if there is none, the exponent below is the largest. `Minifloat.largest` of the configs
+    is the same; here, widths may be learned.
 
     Args:
         exponent: bits of an exponent.
@@ -159,9 +160,7 @@ def max_value(exponent: Any, mantissa: Any, bias: Any, special: tuple[str, ...])
     top = 2**exponent - 1 - bias
     if not special:
         return (2 - 2 ** (-1.0 * mantissa)) * 2.0**top
-    width = len(special[0])
-    taken = {int(code, 2) for code in special}
-    finite = [code for code in range(2**width) if code not in taken]
-    if not finite:
+    steps, first = 2 ** len(special[0]), min(int(code, 2) for code in special)
+    if not first:
         return (2 - 2 ** (-1.0 * mantissa)) * 2.0 ** (top - 1)
-    return (1 + finite[-1] / 2**width) * 2.0**top
+    return (1 + (first - 1) / steps) * 2.0**top

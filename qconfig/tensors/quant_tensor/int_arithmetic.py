@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from qconfig.errors import QuantTensorError
 from qconfig.tensors.quant_tensor.bit_widths import (
     absolute_bits,
@@ -100,7 +102,10 @@ _PRODUCT = {
 
 
 def _quotient_scale(first: Any, second: Any) -> Any:
-    return first.scale / (second.scale * 2.0 ** (second.number("bit_width") - second.signed))
+    bits = second.number("bit_width") - second.signed
+    # Beyond this, a float has no power of two, and the scale is 0 anyway.
+    bits = bits.clamp(max=1023) if isinstance(bits, torch.Tensor) else min(bits, 1023)
+    return first.scale / (second.scale * 2.0**bits)
 
 
 _QUOTIENT = {

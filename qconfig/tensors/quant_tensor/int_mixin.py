@@ -1,5 +1,6 @@
 """What tensors on a grid of integers have: bit width, integers, validity."""
 
+import math
 from typing import Any
 
 import torch
@@ -49,7 +50,7 @@ class IntMixin(InnerTensors):
             bits = self.number("bit_width")
             if isinstance(bits, int) and bits < 2:
                 return on_grid & _is_binary(rounded, signed=self.signed)
-            low, high = int_range(bits, signed=self.signed)
+            low, high = map(_float, int_range(bits, signed=self.signed))
             within: torch.Tensor = (rounded.min() >= low) & (rounded.max() <= high)
             if isinstance(bits, int):
                 return on_grid & within
@@ -64,7 +65,8 @@ class IntMixin(InnerTensors):
                 float32. Otherwise int8 or uint8 up to 8 bits, int32 up to 32, int64 beyond.
 
         Raises:
-            QuantTensorError: the tensor is not valid. A compiled region raises RuntimeError.
+            QuantTensorError: the tensor is not valid, or has more than 64 bits. A compiled region
+                raises RuntimeError.
         """
         valid = self._check()
         if is_real(valid):
@@ -82,6 +84,13 @@ class IntMixin(InnerTensors):
             bits = bits.item() if is_real(bits) else 32
         if float_datatype:
             return self.scale.dtype if bits <= 8 else torch.float32
+        if bits > 63 + self.signed:
+            raise QuantTensorError(
+                "no integer type holds so many bits",
+                found=f"{bits} bits",
+                expected="64 bits or fewer",
+                hint="float_datatype=True gives floats",
+            )
         if bits <= 8:
             return torch.int8 if self.signed else torch.uint8
         return torch.int32 if bits <= 31 + self.signed else torch.int64
@@ -94,7 +103,7 @@ class IntMixin(InnerTensors):
             "the quant tensor is not valid: its values are not the integers that it says",
             found=f"integers {exact.min().item():g} to {exact.max().item():g}, "
             f"up to {far:g} off the grid",
-            expected=f"integers {float(low):g} to {float(high):g}, "
+            expected=f"integers {_float(low):g} to {_float(high):g}, "
             f"off by less than {TOLERANCE[self.value.dtype]:g}",
         )
 
@@ -113,6 +122,15 @@ def int_range(bits: Any, *, signed: bool) -> tuple[Any, Any]:
         half = 2 ** (bits - 1) if isinstance(bits, torch.Tensor) or bits > 0 else 0
         return -half, half - 1
     return 0, 2**bits - 1
+
+
+def _float(bound: Any) -> Any:
+    """Return a bound as a float, which holds what an integer of 1,000 bits is compared with."""
+    if isinstance(bound, torch.Tensor):
+        return bound
+    if abs(bound).bit_length() < 1024:
+        return float(bound)
+    return math.inf if bound > 0 else -math.inf
 
 
 def _is_binary(integers: torch.Tensor, *, signed: bool) -> torch.Tensor:

@@ -53,6 +53,12 @@ def to_packed(tensor: QuantTensor) -> Int8Tensor | IntxUnpackedToInt8Tensor:
             found=tensor.bit_width.item(),
             expected="1, 2, … or 8",
         )
+    if bits == 1 and tensor.signed:
+        raise QuantTensorError(
+            "integers of one signed bit are -1 and 1, and no code of a packed tensor is 1",
+            found="bit_width 1, signed",
+            expected="0 and 1, or 2 bits",
+        )
     scale = _scales(tensor, shape)
     shift = 0 if tensor.signed else 2 ** (bits - 1)
     codes = (tensor.int(float_datatype=True).float() - shift).to(torch.int8)

@@ -85,7 +85,8 @@ def stable_hash(tensor: "QuantTensor") -> str:
 
 @cache
 def _code() -> str:
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    own = Path(__file__).parent
+    files = sorted([*own.glob("*.py"), *own.with_name("quantizers").glob("*.py")])
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

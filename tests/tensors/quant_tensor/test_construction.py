@@ -1,5 +1,6 @@
 """Construction checks that fields fit together, and says which does not."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -135,3 +136,60 @@ def test_elements_of_a_layout_are_looked_at_on_demand(name, wrong):
     layout = int_tensor().set(**{name: torch.tensor(wrong)}).to_layout()
     with pytest.raises(LayoutError, match=name):
         check_values(layout)
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("value", None),
+        ("value", [1.0, 2.0]),
+        ("scale", "0.5"),
+        ("zero_point", None),
+        ("bit_width", "8"),
+        ("bit_width", -1),
+        ("bit_width", float("inf")),
+    ],
+)
+def test_what_is_no_tensor_and_no_number_is_refused_by_name(field, given):
+    """The error names the argument and what it may be."""
+    fields = {"value": VALUE, "scale": 0.5, "zero_point": 0, "bit_width": 8, "signed": True}
+    with pytest.raises(LayoutError, match=f"{field} cannot be"):
+        IntQuantTensor(**(fields | {field: given}))
+
+
+def test_numbers_of_numpy_are_numbers():
+    """A bit width may come from an array."""
+    tensor = IntQuantTensor(VALUE, np.float32(0.5), np.int64(0), np.int64(8), signed=True)
+    assert tensor.number("bit_width") == 8
+
+
+def test_one_entry_never_gives_integers_more_dimensions():
+    """Metadata of one entry with more dimensions than the value loses them."""
+    tensor = IntQuantTensor(torch.ones(3), torch.full((1, 1), 0.5), 0, 8, signed=True)
+    assert tensor.int().shape == (3,)
+
+
+def test_integers_of_more_than_64_bits_are_refused():
+    """No integer type holds them; floats do, and validity is known."""
+    tensor = IntQuantTensor(torch.ones(2), 1.0, 0, 2000, signed=True)
+    assert tensor.is_valid
+    with pytest.raises(QuantTensorError, match="no integer type holds so many bits"):
+        tensor.int()
+    assert torch.equal(tensor.int(float_datatype=True), torch.ones(2))
+
+
+def test_a_zero_point_that_learns_is_looked_at_again():
+    """A zero point that was 0 and is changed in place is no longer taken for 0."""
+    zero_point = torch.zeros(())
+    tensor = IntQuantTensor(VALUE, 0.5, zero_point, 8, signed=True)
+    assert tensor.is_symmetric
+    zero_point.fill_(3.0)
+    assert not tensor.is_symmetric
+
+
+def test_scales_of_groups_that_learn_are_expanded_again():
+    """`scale` follows `grouped_scale` when that is changed in place."""
+    tensor = SAMPLES["groupwise int"]()
+    before = tensor.scale.clone()
+    tensor.grouped_scale.mul_(2)
+    assert torch.equal(tensor.scale, before * 2)

@@ -10,6 +10,7 @@ from torch import nn
 
 from qconfig.errors import LayoutError, UnsupportedOperationError
 from qconfig.tensors.quant_tensor import IntQuantTensor
+from qconfig.tensors.quant_tensor.packing import to_packed
 from tests.tensors.quant_tensor.samples import SAMPLES, int_tensor, same
 
 every_sample = pytest.mark.parametrize("make", SAMPLES.values(), ids=SAMPLES.keys())
@@ -201,3 +202,58 @@ def test_a_representation_names_fields_and_shape(make):
     assert shown.startswith(type(tensor).__name__)
     assert "\n" not in shown
     assert all(f"{name}=" in shown for name in tensor.fields.all)
+
+
+@every_sample
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64], ids=str)
+def test_values_of_other_types_have_the_logical_shape(make, dtype):
+    """Converted to what is no float, a tensor of groups gives its values without what fills up."""
+    tensor = make()
+    found = tensor.to(dtype)
+    assert type(found) is torch.Tensor
+    assert torch.equal(found, tensor.value.to(dtype))
+
+
+def test_an_empty_tensor_like_it_has_its_class():
+    """module.to_empty keeps a parameter what it is."""
+    module = nn.Linear(6, 4, bias=False)
+    module.weight = nn.Parameter(int_tensor(), requires_grad=False)
+    module.to_empty(device="cpu")
+    assert isinstance(module.weight, IntQuantTensor)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda q: torch.relu_(input=q),
+        lambda q: torch.ops.aten.mul_(q, 0.3),
+        nn.init.uniform_,
+        lambda q: torch._foreach_add_([q], 1.0),
+        lambda q: torch.nn.functional.embedding_bag(
+            torch.tensor([[0, 1]]), q, max_norm=torch.tensor(0.5).item()
+        ),
+    ],
+)
+def test_no_other_way_writes_into_values(write):
+    """Keywords, aten, initialisers and lists are refused as methods are; nothing has changed."""
+    tensor = int_tensor()
+    before = tensor.value.clone()
+    with pytest.raises(UnsupportedOperationError, match="IntQuantTensor does not support"):
+        write(tensor)
+    assert torch.equal(tensor.value, before)
+
+
+def test_a_power_binds_a_new_tensor():
+    """`a **= 2` leaves what `a` was before as it was."""
+    tensor = before = int_tensor()
+    values = tensor.value.clone()
+    tensor **= 2
+    assert torch.equal(before.value, values)
+    assert torch.equal(tensor, values**2)
+
+
+def test_joining_with_a_packed_tensor_is_refused_by_name():
+    """Packed and fake-quantized tensors are not joined in silence."""
+    packed = to_packed(int_tensor())
+    with pytest.raises(UnsupportedOperationError):
+        torch.cat([packed, int_tensor()])

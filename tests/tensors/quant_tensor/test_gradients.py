@@ -1,6 +1,8 @@
 """Gradients reach value and scale, in eager mode and through the border of compiled regions."""
 
+import gc
 import math
+import weakref
 
 import pytest
 import torch
@@ -144,3 +146,65 @@ def test_groups_pass_gradients_to_stored_values_and_scales():
     (tensor.value * tensor.scale).sum().backward()
     assert torch.equal(value.grad.flatten(), torch.tensor([1.0] * 7 + [0.0]))
     assert torch.equal(scale.grad.flatten(), torch.tensor([4.0, 3.0]))
+
+
+def test_a_gradient_penalty_has_the_derivatives_of_plain_arithmetic():
+    """With a scale that learns too, the gradient of a gradient is whole."""
+    plain = torch.tensor([2.0, 3.0], requires_grad=True)
+    value, scale = plain.detach().clone().requires_grad_(), torch.tensor(0.5, requires_grad=True)
+    found = []
+    for leaf, make in (
+        (plain, lambda: plain * plain),
+        (value, lambda: IntQuantTensor(value, scale, 0, 8, signed=True).value ** 2),
+    ):
+        loss = make().sum()
+        (gradient,) = torch.autograd.grad(loss, leaf, create_graph=True)
+        (loss + (gradient**2).sum()).backward()
+        found.append(leaf.grad)
+    assert torch.equal(found[0], torch.tensor([20.0, 30.0]))
+    assert torch.equal(found[1], found[0])
+
+
+def test_products_of_quant_tensors_have_second_derivatives():
+    """A product of quant tensors, differentiated twice, is that of values."""
+    value, scale = torch.tensor([2.0, 3.0], requires_grad=True), torch.ones((), requires_grad=True)
+    tensor = IntQuantTensor(value, scale, 0, 8, signed=True)
+    loss = (tensor * tensor).value.sum()
+    (gradient,) = torch.autograd.grad(loss, value, create_graph=True)
+    (loss + (gradient**2).sum()).backward()
+    assert torch.equal(value.grad, torch.tensor([20.0, 30.0]))
+
+
+class _Triples(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return IntQuantTensor(x, 0.5, 0, 8, signed=True)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3.0
+
+
+def test_a_function_that_returns_a_quant_tensor_gets_its_gradient():
+    """What an autograd function makes is differentiable through its value."""
+    x = torch.ones(3, requires_grad=True)
+    _Triples.apply(x).value.sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 3.0))
+
+
+def test_asking_by_attribute_is_asking_for_the_value():
+    """`requires_grad = True` records gradients as `requires_grad_()` does."""
+    tensor = IntQuantTensor(torch.ones(2), 0.5, 0, 8, signed=True)
+    tensor.requires_grad = True
+    (tensor * 3.0).sum().backward()
+    assert torch.equal(tensor.grad, torch.full((2,), 3.0))
+
+
+def test_a_leaf_whose_value_was_read_is_freed():
+    """Reading the value of a parameter makes no cycle that keeps it alive."""
+    weight = nn.Parameter(IntQuantTensor(torch.ones(2), 0.5, 0, 8, signed=True))
+    weight.value.sum().backward()
+    alive = weakref.ref(weight)
+    del weight
+    gc.collect()
+    assert alive() is None

@@ -108,7 +108,7 @@ def test_a_compiled_graph_gives_quant_tensors(name):
     torch._dynamo.reset()
     view = VIEWS[name]
     tensor = IntQuantTensor(*[t.detach() for t in operands()], 0, 6, True)
-    compiled = torch.compile(lambda x: view(x), fullgraph=True, backend="aot_eager")(tensor)
+    compiled = torch.compile(view, fullgraph=True, backend="aot_eager")(tensor)
     expected = view(tensor)
     assert type(compiled) is type(expected) is IntQuantTensor
     assert torch.equal(compiled.int(), expected.int())
@@ -121,7 +121,7 @@ def test_gradients_of_what_leaves_a_compiled_graph(name):
     """Gradients go through a quant tensor that leaves a compiled graph, to value and scale."""
     torch._dynamo.reset()
     view = VIEWS[name]
-    compiled = torch.compile(lambda x: view(x), fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(view, fullgraph=True, backend="aot_eager")
 
     def used(value, scale):
         result = compiled(IntQuantTensor(value, scale, 0, 6, True))
@@ -136,7 +136,7 @@ def test_groups_in_a_compiled_graph(name):
     torch._dynamo.reset()
     tensor, view = groupwise_int((4, 12), 4, -1), VIEWS[name]
     operation = (lambda x: x[1:3, :8]) if name == "slice" else view
-    compiled = torch.compile(lambda x: operation(x), fullgraph=True, backend="aot_eager")(tensor)
+    compiled = torch.compile(operation, fullgraph=True, backend="aot_eager")(tensor)
     assert type(compiled) is GroupwiseIntQuantTensor
     assert (compiled.group_dim, compiled.dequant_shape) == (-1, operation(tensor).dequant_shape)
     assert torch.equal(compiled.value, operation(tensor).value)
