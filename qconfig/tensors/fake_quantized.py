@@ -102,6 +102,19 @@ def _rounded(value: torch.Tensor) -> torch.Tensor:
     return replaced(value, value.detach().round())
 
 
+def keep_from_fusing(module: nn.Module) -> None:
+    """Give a module that is never called a hook that does nothing.
+
+    torch's fused encoder layers read weights past the forward of the layers in them, unless any
+    module in there has a hook.
+    """
+    module.register_forward_pre_hook(_nothing)
+
+
+def _nothing(_module: nn.Module, _args: Any) -> None:
+    """Do nothing: a hook that is there to be seen."""
+
+
 class FakeQuantizer(nn.Module):
     """What the weight of a module is rounded to, and its activations and outputs.
 
@@ -123,6 +136,7 @@ class FakeQuantizer(nn.Module):
         super().__init__()
         self.build = build
         self.learned = learned
+        keep_from_fusing(self)
         self.rounds_weights = weights
         self.rounds_activations = activations
 

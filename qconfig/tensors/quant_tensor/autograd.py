@@ -7,7 +7,6 @@ tensor is one of the same class that holds a gradient for each inner tensor, whi
 AOTAutograd expects of a subclass.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
 
 class _Tie(torch.autograd.Function):
     @staticmethod
-    def forward(make: Any, names: tuple[str, ...], *tensors: torch.Tensor) -> Any:
-        return make({n: t.detach() for n, t in zip(names, tensors, strict=True)})
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.names = inputs[1]
+    def forward(ctx: Any, make: Any, names: tuple[str, ...], *tensors: torch.Tensor) -> Any:
+        ctx.names = names
+        tensor_class, inner, context, size = make
+        own = {n: t.detach() for n, t in zip(names, tensors, strict=True)}
+        return tensor_class.unflat(inner | own, context, size)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Any, ...]:
@@ -39,16 +37,12 @@ def _inner_gradient(gradient: Any, name: str) -> torch.Tensor | None:
 
 class _Untie(torch.autograd.Function):
     @staticmethod
-    def forward(tensor: Any, name: str) -> torch.Tensor:
-        return cast("torch.Tensor", tensor.raw(name).detach())
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        tensor, ctx.name = inputs
-        ctx.cls, ctx.size = type(tensor), tensor.logical_shape
+    def forward(ctx: Any, tensor: Any, name: str) -> torch.Tensor:
+        ctx.tensor_class, ctx.size, ctx.name = type(tensor), tensor.logical_shape, name
         names, ctx.context = tensor.flat()
-        shown = {name: tensor.raw(name) for name in names}
-        ctx.shapes = {name: (t.shape, t.dtype) for name, t in shown.items()}
+        shown = {n: tensor.raw(n) for n in names}
+        ctx.shapes = {n: (t.shape, t.dtype) for n, t in shown.items()}
+        return cast("torch.Tensor", shown[name].detach())
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -57,26 +51,25 @@ class _Untie(torch.autograd.Function):
             name: own if name == ctx.name else own.new_zeros(shape, dtype=dtype)
             for name, (shape, dtype) in ctx.shapes.items()
         }
-        make = partial(_gradient, ctx.cls, inner, ctx.context, ctx.size)
         if torch.is_grad_enabled() and own.requires_grad:  # for derivatives of the gradient
-            return tied(make, {ctx.name: own}), None
-        return make({}), None
+            return tied(ctx.tensor_class, inner, ctx.context, ctx.size, (ctx.name,)), None
+        return ctx.tensor_class.unflat(inner, ctx.context, ctx.size), None
 
 
-def _gradient(
-    cls: Any, inner: dict[str, Any], context: Any, size: Any, own: dict[str, torch.Tensor]
+def tied(
+    tensor_class: Any, inner: dict[str, Any], context: Any, size: Any, names: tuple[str, ...]
 ) -> Any:
-    return cls.unflat(inner | own, context, size)
-
-
-def tied(make: Any, tensors: dict[str, torch.Tensor]) -> Any:
-    """Return what `make` makes of inner tensors, with a graph that leads to them.
+    """Return a quant tensor with a graph that leads to what it is made of.
 
     Args:
-        make: from detached tensors, by name, to the quant tensor.
-        tensors: the inner tensors that may have gradients, by name.
+        tensor_class: its class.
+        inner: all inner tensors, by name.
+        context: the rest of it.
+        size: its logical shape.
+        names: the inner tensors that have graphs.
     """
-    return _Tie.apply(make, tuple(tensors), *tensors.values())  # type: ignore[no-untyped-call]
+    make = (tensor_class, inner, context, size)
+    return _Tie.apply(make, names, *[inner[n] for n in names])  # type: ignore[no-untyped-call]
 
 
 def untied(tensor: "InnerTensors", name: str) -> torch.Tensor:

@@ -104,21 +104,19 @@ class QuantTensor(TransposedTensors):
                 inner[name] = number
             elif not is_real(scale):  # made now: a tracer is there now only
                 inner[name] = as_tensor(number, device, like=scale)
+        names: tuple[str, ...] = ()
+        if torch.is_grad_enabled():
+            names = tuple([n for n, t in inner.items() if t is not None and t.requires_grad])
         context = Context(
             fields["dtype"] if value is None else value.dtype,
             symmetric if isinstance(zero_point, torch.Tensor) else zero_point == 0,
-            (),
+            names,
             tuple(known),
             tuple([fields[name] for name in cls.fields.attributes]),
         )
         shape = torch.Size(value.shape if size is None else size)
-        if torch.is_grad_enabled():
-            graph = {n: t for n, t in inner.items() if t is not None and t.requires_grad}
-            if graph:
-                context = context._replace(differentiable=tuple(graph))
-                rest = {n: t for n, t in inner.items() if n not in graph}
-                tensor = tied(lambda own: cls.unflat(rest | own, context, shape), graph)
-                return cast("Self", recorded(tensor))
+        if names:
+            return cast("Self", recorded(tied(cls, inner, context, shape, names)))
         return cast("Self", recorded(cls.unflat(inner, context, shape)))
 
     @classmethod

@@ -109,7 +109,10 @@ def is_real(tensor: Any) -> bool:
 
 def version_of(tensor: torch.Tensor) -> int | None:
     """Return a number that changes with the elements of a tensor; None in inference mode."""
-    return None if tensor.is_inference() else tensor._version  # noqa: SLF001
+    try:
+        return tensor._version  # noqa: SLF001
+    except RuntimeError:
+        return None
 
 
 def as_tensor(value: Any, device: torch.device, like: torch.Tensor | None = None) -> torch.Tensor:

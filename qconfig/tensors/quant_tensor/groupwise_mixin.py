@@ -49,9 +49,8 @@ class GroupwiseMixin(InnerTensors):
             MetadataOnlyError: they are left out.
         """
         stored = self.stored("value")
-        return self.kept(
-            _shown("value", stored), lambda: expanded(stored, self.dequant_shape, self.group_dim)
-        )
+        shape, dim = self.dequant_shape, self.group_dim
+        return self.kept(_shown("value", stored), "value", lambda: expanded(stored, shape, dim))
 
     @property
     def scale(self) -> torch.Tensor:
@@ -66,7 +65,9 @@ class GroupwiseMixin(InnerTensors):
     def _each(self, name: str) -> torch.Tensor:
         stored = self.stored(name)
         shape, size, dim = self.dequant_shape, self.group_size, self.group_dim
-        return self.kept(_shown(name, stored), lambda: expanded_metadata(stored, shape, size, dim))
+        return self.kept(
+            _shown(name, stored), name, lambda: expanded_metadata(stored, shape, size, dim)
+        )
 
 
 def _shown(name: str, stored: torch.Tensor) -> str:

@@ -98,22 +98,19 @@ class InnerTensors(torch.Tensor):
         Raises:
             MetadataOnlyError: the value, where it is left out.
         """
-        if torch.is_grad_enabled() and self.has_graph:
-            state = self.__dict__
+        state = self.__dict__
+        found = state["_" + name]
+        if found is None:
+            return self.raw(name)
+        if torch.is_grad_enabled():
+            with torch._C.DisableTorchFunctionSubclass():
+                graph = self.requires_grad
             # Who asked for gradients of the outer tensor asked for those of the value.
-            if name in (state["_context"].differentiable or ("value",)) and (
-                state["_" + name] is not None
-            ):
-                return self.kept(name, lambda: untied(self, name))
-        return self.raw(name)
+            if graph and name in (state["_context"].differentiable or ("value",)):
+                return self.kept(name, name, lambda: untied(self, name))
+        return cast("torch.Tensor", found)
 
-    @property
-    def has_graph(self) -> bool:
-        """Whether gradients are recorded, which torch asks `requires_grad` for."""
-        with torch._C.DisableTorchFunctionSubclass():
-            return self.requires_grad
-
-    def kept(self, name: str, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+    def kept(self, key: str, name: str, make: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Return a tensor that is made from an inner one, the same one until that one changes.
 
         Dynamo guards the identity of what it read from an attribute. While a graph is traced,
@@ -121,22 +118,22 @@ class InnerTensors(torch.Tensor):
         back to a leaf, whose gradient accumulator holds the leaf: neither would ever be freed.
 
         Args:
-            name: `value` and the like, or `shown value` and the like in the logical shape.
+            key: what it is kept under.
+            name: the inner tensor.
             make: makes the tensor.
         """
         state = self.__dict__
-        inner = state["_" + name.rpartition(" ")[2]]
-        version = version_of(inner) if is_real(state["_scale"]) else None
+        version = version_of(state["_" + name]) if is_real(state["_scale"]) else None
         if version is None:
             return make()
         kept: dict[str, tuple[int, torch.Tensor]] = state.setdefault("_kept", {})
-        known, found = kept.get(name, (None, None))
+        known, found = kept.get(key, (None, None))
         if found is None or known != version:
             found = make()
             with torch._C.DisableTorchFunctionSubclass():
                 leads_to_leaf = self.is_leaf and found.requires_grad
             if not leads_to_leaf:
-                kept[name] = (version, found)
+                kept[key] = (version, found)
         return found
 
     def forget(self) -> None:
