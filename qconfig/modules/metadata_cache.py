@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 from qconfig.errors import QuantTensorError
+from qconfig.tensors.fake_quantized import keep_from_fusing
 from qconfig.tensors.quant_tensor import IntQuantTensor
 from qconfig.tensors.quant_tensor.base import QuantTensor
 
@@ -55,9 +56,7 @@ class InputMetadata(nn.Module):
         self.signed = True
         self.shape: tuple[int, ...] = ()
         self.dtype = torch.float32
-        # torch's fused encoder layers read weights past the forward of the layers in them, unless
-        # any module in there has a hook. This module is never called, so the hook costs nothing.
-        self.register_forward_pre_hook(_nothing)
+        keep_from_fusing(self)
 
     @property
     def is_known(self) -> bool:
@@ -92,10 +91,6 @@ class InputMetadata(nn.Module):
             signed=self.signed,
             training=False,
         )
-
-
-def _nothing(_module: nn.Module, _args: Any) -> None:
-    """Do nothing: a hook that is there to be seen."""
 
 
 class UsesMetadata(nn.Module):

@@ -308,3 +308,16 @@ def test_a_failed_conversion_leaves_the_prepared_model():
         qconfig.quantize_(model, QATConfig(INT8, step="convert"))
     assert caught.value.fqn == "1.weight"
     assert {type(module).__name__ for module in model} == {"FakeQuantizedLinear"}
+
+
+def test_fused_encoder_layers_do_not_pass_it_by():
+    """An encoder layer of torch rounds without gradients as it does with them."""
+    torch.manual_seed(0)
+    model = nn.TransformerEncoderLayer(64, 2, 64, batch_first=True).eval()
+    config = QATConfig(base_config=IntxWeightOnlyConfig(weight_dtype=DType.INT2))
+    rules = FqnToConfig(configs={"c": config}, rules=(Rule("linear*", "c"),))
+    qconfig.quantize_(model, rules)
+    x = torch.randn(2, 5, 64)
+    expected = model(x)
+    with torch.no_grad():
+        torch.testing.assert_close(model(x), expected)
