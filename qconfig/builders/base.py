@@ -244,8 +244,10 @@ def builder_of(config: Config) -> Builder:
     Raises:
         BuildError: nobody registered one.
     """
-    load_builders()
     builder = _builders.get(type(config))
+    if builder is None:
+        load_builders()
+        builder = _builders.get(type(config))
     if builder is None:
         raise BuildError(
             f"no builder for {registry.entry_of(type(config))}",
