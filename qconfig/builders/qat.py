@@ -13,6 +13,7 @@ from qconfig.builders.base import (
 )
 from qconfig.builders.calibrated import needs_calibration
 from qconfig.builders.qat_schemes import simulated_config
+from qconfig.builders.torch_classes import torch_class
 from qconfig.builders.weights import LINEAR_AND_EMBEDDING
 from qconfig.configs.choices import QATStep
 from qconfig.configs.qat import QATConfig
@@ -56,7 +57,7 @@ class QATBuilder:
         Served are weights of Linear, and of Embedding where the base config serves it, but not of
         their subclasses: those have forwards of their own.
         """
-        kind = target.module_classes[0] if target.module_classes else None
+        kind = _kind_of(target)
         is_fake = kind in _FAKE
         if target.parameter != "weight":
             return "it is not the weight of a module"
@@ -65,7 +66,10 @@ class QATBuilder:
         if config.step is QATStep.PREPARE and is_fake:
             return "the module is prepared already"
         if not is_fake and kind not in LINEAR_AND_EMBEDDING:
-            return f"module class {kind} is neither Linear nor Embedding itself"
+            name = target.module_classes[0] if target.module_classes else None
+            if name in LINEAR_AND_EMBEDDING:
+                return f"module class {name} is not torch's own, and has a forward of its own"
+            return f"module class {name} is neither Linear nor Embedding itself"
         base = _scheme(config).base
         return builder_of(base).refusal(base, target)
 
@@ -124,6 +128,18 @@ class QATBuilder:
         return _prepared(_scheme(config), module)
 
 
+def _kind_of(target: Target) -> str | None:
+    """Return the name of the class of a module that is torch's own or ours; None for others."""
+    if target.module_type is None:
+        return torch_class(target)
+    from qconfig.tensors.fake_quantized import FakeQuantizedEmbedding, FakeQuantizedLinear
+
+    ours: dict[type, str] = dict(
+        zip((FakeQuantizedLinear, FakeQuantizedEmbedding), _FAKE, strict=True)
+    )
+    return ours.get(target.module_type) or torch_class(target)
+
+
 def _scheme(config: QATConfig) -> _Scheme:
     if config.base_config is not None:
         return _Scheme(config.base_config)
@@ -164,7 +180,7 @@ def _prepared(scheme: _Scheme, module: "nn.Module") -> "nn.Module":
     quantizer = FakeQuantizer(
         build, learned, weights=scheme.weights, activations=scheme.activations
     )
-    prepared: Any = FAKE_QUANTIZED[type(module).__name__]
+    prepared: Any = FAKE_QUANTIZED[type(module)]
     result: nn.Module = prepared(source, quantizer)
     return result
 

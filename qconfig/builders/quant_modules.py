@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from qconfig.builders.base import PREPARED, ModuleTarget, Target
 from qconfig.builders.quant_layers import activation_refusal, layer_refusal
+from qconfig.builders.torch_classes import torch_class
 from qconfig.configs.int_quant import IntQuantConfig
 from qconfig.configs.quant_choices import ScaleKind
 from qconfig.errors import BuildError
@@ -46,7 +47,7 @@ class QuantModuleBuilder:
             return "the module is quantized, or prepared for training, already"
         if _is_state(target):
             return "it is the state of a quantizer"
-        kind = _kind_of(target)
+        kind = torch_class(target)
         if kind in _WEIGHTED and target.parameter != "weight":
             return f"it is no weight; the config of the weight has a field for the {kind}'s bias"
         builder: Any = super()
@@ -156,7 +157,7 @@ class QuantModuleBuilder:
         """Return why the config cannot serve a module without parameters, or None."""
         if PREPARED in target.module_classes:
             return "the module is quantized already"
-        kind = _kind_of(target)
+        kind = torch_class(target)
         if kind in _POOLS:
             return _pool_refusal(config)
         if kind not in _FUNCTIONS:
@@ -209,28 +210,6 @@ class QuantModuleBuilder:
                 expected="torch's own " + ", ".join((*_FUNCTIONS, *_POOLS)),
             )
         return result
-
-
-def _kind_of(target: Target | ModuleTarget) -> str | None:
-    """Return the name of torch's own class of a module; None for any other, and for subclasses.
-
-    Without a model there is only the name of a class.
-    """
-    if target.module_type is None:
-        return target.module_classes[0] if target.module_classes else None
-    from torch import nn
-
-    own: dict[type, str] = {
-        nn.Linear: "Linear",
-        nn.Conv1d: "Conv1d",
-        nn.Conv2d: "Conv2d",
-        nn.Embedding: "Embedding",
-        nn.Identity: "Identity",
-        nn.ReLU: "ReLU",
-        nn.AvgPool2d: "AvgPool2d",
-        nn.AdaptiveAvgPool2d: "AdaptiveAvgPool2d",
-    }
-    return own.get(target.module_type)
 
 
 def _is_state(target: Target) -> bool:

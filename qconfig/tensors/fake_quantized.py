@@ -240,8 +240,8 @@ class FakeQuantizedEmbedding(PreparedForTraining, nn.Embedding):
         )
 
 
-FAKE_QUANTIZED = {"Linear": FakeQuantizedLinear, "Embedding": FakeQuantizedEmbedding}
-"""What takes the place of a module, by the name of its class."""
+FAKE_QUANTIZED = {nn.Linear: FakeQuantizedLinear, nn.Embedding: FakeQuantizedEmbedding}
+"""What takes the place of a module, by its class itself."""
 
 _CHILDREN = frozenset({"_parameters", "_buffers", "_modules"})
 

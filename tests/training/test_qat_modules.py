@@ -169,6 +169,15 @@ def test_subclasses_keep_their_forward():
     assert type(model[0]) is Doubled
 
 
+def test_a_class_of_the_same_name_keeps_its_forward():
+    """A class that has the name of torch's is left alone as any subclass is."""
+    named = type("Linear", (Doubled,), {})
+    model = nn.Sequential(named(128, 64))
+    plan = qconfig.quantize_(model, QATConfig(INT8))
+    assert "module class Linear is not torch's own" in plan.entries[0].reason
+    assert type(model[0]) is named
+
+
 def test_an_exchanged_forward_is_refused():
     """A forward that was put on the module is not dropped silently."""
     model = linear()
