@@ -138,6 +138,8 @@ def as_number(value: Any, device: torch.device) -> Any:
 
     A tensor becomes an int if that keeps its bits and needs no wait for a device.
     """
+    if type(value) is int:
+        return value
     if isinstance(value, Real):  # those of NumPy too
         exact = float(value)
         return int(exact) if exact.is_integer() else torch.tensor(exact, device=device)
