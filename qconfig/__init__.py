@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from qconfig.builders.base import register_builder
     from qconfig.calibration.calibrate import calibrate
     from qconfig.calibration.calibration import Calibration
+    from qconfig.checkpoints.events import Event
     from qconfig.checkpoints.inspect import inspect_checkpoint
     from qconfig.checkpoints.load import load_checkpoint
     from qconfig.checkpoints.quantize import quantize_checkpoint
@@ -173,6 +174,7 @@ __all__ = [
     "CalibrationConfig",
     "Config",
     "DType",
+    "Event",
     "Float8DynamicActivationFloat8WeightConfig",
     "Float8DynamicActivationInt4WeightConfig",
     "Float8FakeQuantizeConfig",

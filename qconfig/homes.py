@@ -15,6 +15,7 @@ HOMES = {
     "qconfig.builders.base": ("register_builder",),
     "qconfig.calibration.calibrate": ("calibrate",),
     "qconfig.calibration.calibration": ("Calibration",),
+    "qconfig.checkpoints.events": ("Event",),
     "qconfig.checkpoints.inspect": ("inspect_checkpoint",),
     "qconfig.checkpoints.load": ("load_checkpoint",),
     "qconfig.checkpoints.quantize": ("quantize_checkpoint",),

@@ -11,8 +11,10 @@ from qconfig.calibration.calibration import Calibration
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
+from qconfig.checkpoints.events import Listener, Progress, joined
+from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
-from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
 from qconfig.engine.chosen import chosen_config
@@ -75,6 +77,7 @@ def quantize_checkpoint(
     calibration: Calibration | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    listener: Listener | None = None,
     follow_symlinks: bool = False,
     dialect: str | None = None,
 ) -> Plan:
@@ -92,13 +95,16 @@ def quantize_checkpoint(
             checkpoint gives them; for configs that need it.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
+        listener: called with every event, see `Event`.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
         dialect: in whose form `source` is written, see `open_checkpoint`; None finds it out.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent and `source` as it was.
     """
+    job = Job("quantize", joined(listener, progress))
     checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks, dialect=dialect)
+    checkpoint = job.reading(checkpoint)
     plan = plan_checkpoint(
         checkpoint, config, allow_unmatched=allow_unmatched, calibration=calibration
     )
@@ -110,8 +116,9 @@ def quantize_checkpoint(
         origin=checkpoint,
         follow_symlinks=follow_symlinks,
         executor=executor,
-        progress=progress,
+        job=job,
     )
+    job.done()
     return plan
 
 

@@ -8,7 +8,9 @@ from qconfig.checkpoints.checkpoint import SINGLE_FILE
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.contradictions import quantized_otherwise
-from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.checkpoints.events import Listener, Progress, joined
+from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.layout_values import wrapped
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import CheckpointError, QconfigError, UsageError, raise_problems
@@ -29,6 +31,7 @@ def save_checkpoint(
     config_json: Mapping[str, Any] | None = None,
     max_shard_bytes: int = _DEFAULT_SHARD_BYTES,
     progress: Progress | None = None,
+    listener: Listener | None = None,
 ) -> None:
     """Write a model or its state_dict into a new directory, whole or not at all.
 
@@ -42,11 +45,13 @@ def save_checkpoint(
         config_json: other content of config.json.
         max_shard_bytes: size at which a new shard begins; one tensor is never split.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
+        listener: called with every event, see `Event`.
 
     Raises:
         CheckpointError: a tensor cannot be stored, or is quantized otherwise than `config` says.
         QconfigError: of whatever kind; `target` is then absent.
     """
+    job = Job("save", joined(listener, progress))
     if max_shard_bytes < 1:
         raise UsageError("max_shard_bytes must be positive", found=max_shard_bytes)
     state_dict = model if isinstance(model, Mapping) else model.state_dict()
@@ -70,7 +75,8 @@ def save_checkpoint(
     count = len(shards)
     names = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
     named = dict(zip(names if count > 1 else [SINGLE_FILE], shards, strict=True))
-    write_checkpoint(target, named, with_config(config_json, config), progress=progress)
+    write_checkpoint(target, named, with_config(config_json, config), job=job)
+    job.done()
 
 
 def _check_config(shards: list[ShardContents], config: Config) -> None:

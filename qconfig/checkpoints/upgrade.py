@@ -11,7 +11,9 @@ from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.dialects import NATIVE
+from qconfig.checkpoints.events import Listener, Progress, joined
 from qconfig.checkpoints.guidance import Guidance
+from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.report import (
     CheckpointReport,
@@ -20,7 +22,7 @@ from qconfig.checkpoints.report import (
     history_of,
 )
 from qconfig.checkpoints.verify import verify_checkpoint
-from qconfig.checkpoints.write import Progress, check_contents, write_checkpoint
+from qconfig.checkpoints.write import check_contents, write_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.errors import CheckpointError, QconfigError, UsageError
 from qconfig.versioning import Config, Entry, Layout, registry
@@ -72,6 +74,7 @@ def upgrade_checkpoint(
     dry_run: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    listener: Listener | None = None,
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
@@ -92,6 +95,7 @@ def upgrade_checkpoint(
         dry_run: report only; what cannot be written is an error all the same.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
+        listener: called with every event, see `Event`.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
         dialect: in whose form `source` is written, such as `"torchao"`; None finds it out. Pickles
             are read where `source` is such a file, or `dialect` says so (`"torchao-pickle"`).
@@ -110,6 +114,7 @@ def upgrade_checkpoint(
     Raises:
         QconfigError: of whatever kind; `target` is then absent.
     """
+    job = Job("upgrade", joined(listener, progress))
     checkpoint = open_checkpoint(
         source,
         follow_symlinks=follow_symlinks,
@@ -118,15 +123,16 @@ def upgrade_checkpoint(
         keep_config=keep_config,
         guidance=Guidance(config, missing or {}, tuple(dropped)),
     )
+    checkpoint = job.reading(checkpoint)
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)
     shards = _shards(checkpoint, layouts)
     config_json = with_config(checkpoint.config_json, config)
     report = _report(checkpoint, layouts, shards, config_json)
-    if not report.needed:
-        return report
-    if dry_run:
-        check_contents(shards, checkpoint.directory)
+    if not report.needed or dry_run:
+        if report.needed:
+            check_contents(shards, checkpoint.directory)
+        job.done()
         return report
     if target is None:
         raise UsageError("no target", hint="name the directory to write")
@@ -137,16 +143,18 @@ def upgrade_checkpoint(
         origin=checkpoint,
         follow_symlinks=follow_symlinks,
         executor=executor,
-        progress=progress,
+        job=job,
     )
     if verify or (verify is None and report.dialect != NATIVE):
-        return evolve(report, problems=_problems(target))
+        with job.phase(None):
+            report = evolve(report, problems=_problems(target, listener))
+    job.done()
     return report
 
 
-def _problems(target: Path | str) -> tuple[QconfigError, ...]:
+def _problems(target: Path | str, listener: Listener | None) -> tuple[QconfigError, ...]:
     try:
-        return verify_checkpoint(target).problems
+        return verify_checkpoint(target, listener=listener).problems
     except QconfigError as error:
         return tuple(error.problems)
 

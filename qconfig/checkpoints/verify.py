@@ -1,5 +1,6 @@
 """Check a checkpoint against itself: records, index, config, and every stored value."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ from attrs import frozen
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
 from qconfig.checkpoints.config_json import is_foreign, stored_config
 from qconfig.checkpoints.contradictions import contradictions
+from qconfig.checkpoints.events import Listener, Phase
+from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.layout_values import loaded
+from qconfig.codec.layout_values import layout_nbytes, loaded
 from qconfig.errors import QconfigError
 from qconfig.versioning import Layout, registry
 
@@ -52,6 +55,7 @@ def verify_checkpoint(
     dialect: str | None = None,
     writer: Writer | str | None = None,
     keep_config: bool = True,
+    listener: Listener | None = None,
 ) -> Verification:
     """Read a checkpoint whole, one tensor at a time, and return everything that is wrong with it.
 
@@ -65,10 +69,12 @@ def verify_checkpoint(
         dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
         writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
         keep_config: False leaves the quantization config out, see `open_checkpoint`.
+        listener: called with every event, see `Event`; tensors are those that are quantized.
 
     Raises:
         QconfigError: the checkpoint cannot even be opened.
     """
+    job = Job("verify", listener)
     checkpoint = open_checkpoint(
         path,
         strict=strict,
@@ -77,17 +83,32 @@ def verify_checkpoint(
         writer=Writer.of(writer),
         keep_config=keep_config,
     )
-    problems: list[QconfigError] = []
-    for fqn, layout in checkpoint.layouts.items():
-        try:
-            check_stored_values(layout)
-        except QconfigError as error:
-            problems += [p.at(file=checkpoint.place, fqn=fqn) for p in error.problems]
-    problems += _against_config(checkpoint)
+    checkpoint = job.reading(checkpoint)
+    problems = [*_stored_values(checkpoint, job), *_against_config(checkpoint)]
+    job.done()
     notes = list(checkpoint.notes)
     if is_foreign(checkpoint):
         notes.append(f"quantized by {checkpoint.quant_method!r}, and not checked here")
     return Verification(len(checkpoint.layouts), tuple(problems), tuple(notes))
+
+
+def _stored_values(checkpoint: Checkpoint, job: Job) -> list[QconfigError]:
+    problems: list[QconfigError] = []
+    sizes = {fqn: layout_nbytes(layout) for fqn, layout in checkpoint.layouts.items()}
+    left = Counter(checkpoint.shard_of[fqn] for fqn in sizes)
+    job.start(sum(sizes.values()))
+    for fqn, layout in checkpoint.layouts.items():
+        try:
+            with job.phase(Phase.COMPUTE):
+                check_stored_values(layout)
+        except QconfigError as error:
+            problems += [p.at(file=checkpoint.place, fqn=fqn) for p in error.problems]
+        shard = checkpoint.shard_of[fqn]
+        job.tensor(shard, fqn, sizes[fqn])
+        left[shard] -= 1
+        if not left[shard]:
+            job.shard_done(shard)
+    return problems
 
 
 def check_stored_values(layout: Layout) -> None:

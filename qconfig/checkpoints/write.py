@@ -1,6 +1,6 @@
 """Write a checkpoint: shards first, then the index, config.json last, and only then the name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, wait
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,8 @@ from typing import Any
 from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.contents import ShardContents, total_bytes
+from qconfig.checkpoints.events import Phase
+from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.parts import surplus, wrong_ties
 from qconfig.codec import strict_json
 from qconfig.codec.index_file import index_document
@@ -16,9 +18,6 @@ from qconfig.codec.regular_files import check_unchanged
 from qconfig.codec.safetensors_writer import check_safetensors, write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
-
-Progress = Callable[[str, int, int], None]
-"""Called with the name and the bytes of a tensor that is stored now, and the bytes of all."""
 
 
 def write_checkpoint(
@@ -29,7 +28,7 @@ def write_checkpoint(
     origin: Checkpoint | None = None,
     follow_symlinks: bool = False,
     executor: Executor | None = None,
-    progress: Progress | None = None,
+    job: Job | None = None,
 ) -> int:
     """Write a new checkpoint directory, whole or not at all, and return the bytes of its tensors.
 
@@ -41,7 +40,7 @@ def write_checkpoint(
             not change meanwhile; its other files and what else its index says are copied along.
         follow_symlinks: copy files of `origin` that are links to files elsewhere.
         executor: runs one job a shard; None writes one shard after the other.
-        progress: called after each stored tensor, see `Progress`.
+        job: is told of the start, and of each stored tensor and shard.
 
     Raises:
         CheckpointError, ContainerError, LayoutError, StorageError, UsageError: nothing is left.
@@ -53,10 +52,12 @@ def write_checkpoint(
         _check_carried(carried, origin.directory, {*shards, INDEX_FILE, CONFIG_FILE})
     stored = _stored(shards, Path(target))
     size = total_bytes(shards)
+    job = job or Job("write", None)
     with new_directory(target, source=directory) as work:
+        job.start(size)
         home = Path(directory or target)
-        report = None if progress is None else _with_total(progress, size)
-        _write_shards(work, shards, stored, home, executor=executor, report=report)
+        _write_shards(work, shards, stored, home, executor=executor, job=job)
+        job.switch(Phase.WRITE)
         if origin:
             for source in origin.shards.values():
                 check_unchanged(source)
@@ -66,6 +67,8 @@ def write_checkpoint(
             document = _index(stored, size, origin)
             write_file(work / INDEX_FILE, strict_json.dumps(document).encode())
         write_file(work / CONFIG_FILE, strict_json.dumps(dict(config_json)).encode())
+        job.switch(Phase.FLUSH)
+    job.switch(Phase.OTHER)
     return size
 
 
@@ -127,10 +130,6 @@ def _index(
     return origin.index.extra | document
 
 
-def _with_total(progress: Progress, total: int) -> Callable[[str, int], None]:
-    return lambda name, count: progress(name, count, total)
-
-
 def _filled(shards: Mapping[str, ShardContents]) -> Mapping[str, ShardContents]:
     """Drop shards whose tensors have all gone to others: no index would name them."""
     filled = {name: x for name, x in shards.items() if x.plain or x.layouts}
@@ -144,12 +143,13 @@ def _write_shards(
     home: Path,
     *,
     executor: Executor | None,
-    report: Callable[[str, int], None] | None,
+    job: Job,
 ) -> None:
     def write(name: str) -> None:
-        metadata = shards[name].header_metadata()
+        metadata, tensors = shards[name].header_metadata(), job.computing(stored[name])
         try:
-            write_safetensors(work / name, stored[name], metadata, progress=report)
+            with job.shard(name, tensors) as report:
+                write_safetensors(work / name, tensors, metadata, progress=report)
         except QconfigError as error:
             raise error.at(file=home / name) from None
 
@@ -157,17 +157,18 @@ def _write_shards(
         for name in shards:
             write(name)
         return
-    jobs = [executor.submit(write, name) for name in shards]
+    futures = [executor.submit(write, name) for name in shards]
     try:
         # The first failure ends the rest: what is written so far is thrown away anyway.
-        wait(jobs, return_when=FIRST_EXCEPTION)
+        with job.phase(None):
+            wait(futures, return_when=FIRST_EXCEPTION)
     finally:
-        for job in jobs:
-            job.cancel()
-        wait(jobs)
+        for future in futures:
+            future.cancel()
+        wait(futures)
     problems: list[QconfigError] = []
-    for job in jobs:
-        error = None if job.cancelled() else job.exception()
+    for future in futures:
+        error = None if future.cancelled() else future.exception()
         if isinstance(error, QconfigError):
             problems += error.problems
         elif error is not None:

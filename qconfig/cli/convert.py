@@ -12,7 +12,16 @@ from qconfig.cli.progress import progress, threads
 from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade import upgrade_path
 from qconfig.cli.upgrade_report import show_chains
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, without_config, writer
+from qconfig.cli.verb import (
+    PATH,
+    dialect,
+    follow_symlinks,
+    jobs,
+    observed,
+    verb,
+    without_config,
+    writer,
+)
 from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +50,7 @@ _NATIVE = "qconfig"
 @writer
 @without_config
 @jobs
+@observed
 @follow_symlinks
 def command(
     *,
@@ -108,10 +118,15 @@ def _convert(
 ) -> "ConversionReport":
     from qconfig.dialects.convert import convert_to_torchao
 
-    if target is None:
-        return convert_to_torchao(source, None, dry_run=True, **options)
-    with threads(count) as executor, progress(output, "convert") as report:
-        return convert_to_torchao(source, target, executor=executor, progress=report, **options)
+    with threads(count) as executor, progress(output) as listener:
+        return convert_to_torchao(
+            source,
+            target,
+            dry_run=target is None,
+            executor=executor,
+            listener=listener,
+            **options,
+        )
 
 
 def _show(done: "ConversionReport", target: str | None, output: Output) -> None:

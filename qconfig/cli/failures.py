@@ -14,12 +14,16 @@ def show_usage_error(error: click.ClickException, arguments: Sequence[str]) -> i
     flags = {"no_color": "--no-color" in arguments}
     path = context.command_path if context is not None else ""
     output = Output(
-        path.partition(" ")[2], "--json" in arguments, quiet=False, color=wants_color(flags)
+        path.partition(" ")[2],
+        "--json" in arguments,
+        quiet=False,
+        color=wants_color(flags),
+        log_json="--log-json" in arguments,
     )
     if not arguments or type(error).__name__ == "NoArgsIsHelpError":  # new in click 8.2
         click.echo(error.format_message(), err=True, color=output.color)
         return UsageError.exit_code
-    if output.as_json:
+    if output.as_json or output.log_json:
         output.failure(UsageError(error.format_message()))
         return UsageError.exit_code
     if context is not None:

@@ -26,12 +26,16 @@ class Output:
         as_json: print one JSON object instead of text.
         quiet: no progress and no notes.
         color: False for none, None where the stream decides.
+        log_json: write events, notes and the last error to stderr, one JSON object a line.
+        profile: print where the time went.
     """
 
     command: str
     as_json: bool
     quiet: bool
     color: bool | None
+    log_json: bool = False
+    profile: bool = False
 
     def result(self, content: Any) -> None:
         """Print the result of the verb as JSON."""
@@ -65,7 +69,11 @@ class Output:
 
     def note(self, text: str) -> None:
         """Print one line to stderr, unless the call is quiet."""
-        if not self.quiet:
+        if self.quiet:
+            return
+        if self.log_json:
+            self.log({"event": "note", "message": text})
+        else:
             click.secho(printable(text), err=True, color=self.color, dim=True)
 
     def notes(self, texts: Iterable[str]) -> None:
@@ -82,12 +90,25 @@ class Output:
             click.echo(text, err=err, color=self.color)
 
     def failure(self, error: QconfigError) -> None:
-        """Print the error that ended the call: as JSON on stdout, as text on stderr."""
+        """Print the error that ended the call: as JSON on stdout or to the log, else as text."""
+        if self.log_json:
+            self.log({"event": "error", "exit_code": error.exit_code, "error": error.to_dict()})
         if self.as_json:
             click.echo(self._json("error", error.to_dict()))
+        if self.as_json or self.log_json:
             return
         for problem in error.problems:
             self.problem(problem, err=True)
+
+    def log(self, content: Mapping[str, Any]) -> None:
+        """Write one line of JSON to stderr, in ASCII."""
+        line = {"qconfig": OUTPUT_VERSION, "command": self.command, **content}
+        click.echo(json.dumps(line, allow_nan=False), err=True)
+
+    def aside(self, texts: Iterable[str]) -> None:
+        """Print lines that were asked for to stderr, where results go to stdout."""
+        for text in texts:
+            click.echo(printable(text), err=True, color=self.color)
 
     def _json(self, key: str, content: Any) -> str:
         """Return `content` as JSON under `key`, in the envelope that all verbs share.

@@ -1,53 +1,57 @@
-"""Progress of long work on stderr: a bar on a terminal, now and then a line elsewhere."""
+"""Progress of long work on stderr: a bar on a terminal, now and then a line elsewhere, or a log."""
 
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Lock
-from time import monotonic
 
+from qconfig.checkpoints.events import Event, EventKind, Listener
 from qconfig.cli.interrupts import remembered_interrupts
 from qconfig.cli.output import Output, human_bytes
-
-Progress = Callable[[str, int, int], None]
+from qconfig.cli.time_spent import TimeSpent
 
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def progress(output: Output, title: str) -> Iterator[Progress]:
-    """Yield what the library calls with name and bytes of each finished tensor, and all bytes.
+def progress(output: Output) -> Iterator[Listener]:
+    """Yield what the library calls with every event; show them, and at last where the time went.
 
     After Ctrl-C that call raises KeyboardInterrupt, in every thread: work ends with the tensor that
     is being written, not with its shard.
 
     Args:
-        output: a quiet one shows no progress.
-        title: what is going on, in one word.
+        output: a quiet one shows no progress; one with a log writes every event there, instead.
     """
-    with remembered_interrupts() as check, _shown(output, title) as show:
+    spent = TimeSpent()
+    with remembered_interrupts() as check, _shown(output) as show:
 
-        def report(name: str, count: int, total: int) -> None:
-            check()
-            show(name, count, total)
+        def listen(event: Event, /) -> None:
+            if event.kind is not EventKind.DONE:  # then there is nothing left to end
+                check()
+            spent(event)
+            show(event)
 
-        yield report
+        yield listen
+    if output.profile:
+        spent.show(output)
 
 
 @contextmanager
-def _shown(output: Output, title: str) -> Iterator[Progress]:
-    if output.quiet:
-        yield lambda *_: None
+def _shown(output: Output) -> Iterator[Listener]:
+    if output.log_json:
+        yield lambda event, /: output.log(event.to_dict())
+    elif output.quiet:
+        yield lambda _, /: None
     elif sys.stderr.isatty():
-        with _bar(output, title) as report:
-            yield report
+        with _bar(output) as show:
+            yield show
     else:
-        yield lines(output.note, title)
+        yield lines(output.note)
 
 
 @contextmanager
-def _bar(output: Output, title: str) -> Iterator[Progress]:
+def _bar(output: Output) -> Iterator[Listener]:
     from rich import progress as rich_progress
     from rich.console import Console
 
@@ -60,32 +64,35 @@ def _bar(output: Output, title: str) -> Iterator[Progress]:
     )
     console = Console(stderr=True, no_color=output.color is False)
     with rich_progress.Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda _, count, total: bar.update(task, advance=count, total=total)
+        first = bar.add_task(output.command, total=None)
+        tasks: dict[str, rich_progress.TaskID] = {}
+
+        def show(event: Event, /) -> None:
+            if event.job not in tasks:
+                tasks[event.job] = bar.add_task(event.job, total=None) if tasks else first
+            bar.update(tasks[event.job], completed=event.done, total=event.total)
+
+        yield show
 
 
-def lines(
-    note: Callable[[str], None], title: str, clock: Callable[[], float] = monotonic
-) -> Progress:
-    """Return a callback that notes bytes and rate, at most once in ten seconds.
+def lines(note: Callable[[str], None]) -> Listener:
+    """Return a listener that notes bytes and rate of each job, at most once in ten seconds.
 
-    It may be called from several threads.
+    Args:
+        note: is given each line.
     """
-    lock, begin = Lock(), clock()
-    done, last = 0, begin
+    last: dict[str, float] = {}
 
-    def report(_: str, count: int, total: int) -> None:
-        nonlocal done, last
-        with lock:
-            done, now = done + count, clock()
-            if now - last < _SECONDS_BETWEEN_LINES:
-                return
-            last, rate = now, human_bytes(int(done / (now - begin)))
-            share = 100 * done // total if total else 100
-            size = f"{human_bytes(done)} of {human_bytes(total)}"
-            note(f"{title}: {size} ({share} %), {rate}/s")
+    def listen(event: Event, /) -> None:
+        begun = last.setdefault(event.job, event.seconds)
+        is_due = event.seconds - begun >= _SECONDS_BETWEEN_LINES
+        if event.kind is EventKind.TENSOR and is_due:
+            last[event.job] = event.seconds
+            share = 100 * event.done // event.total if event.total else 100
+            size = f"{human_bytes(event.done)} of {human_bytes(event.total)}"
+            note(f"{event.job}: {size} ({share} %), {human_bytes(int(event.rate))}/s")
 
-    return report
+    return listen
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from qconfig.cli.kinds import check_directory
 from qconfig.cli.output import Output
 from qconfig.cli.plan import totals
 from qconfig.cli.progress import progress, threads
-from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, jobs, verb
+from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, jobs, observed, verb
 
 
 @verb(
@@ -37,6 +37,7 @@ from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, jo
 @allow_unmatched
 @dialect
 @jobs
+@observed
 @follow_symlinks
 def command(
     *,
@@ -62,7 +63,7 @@ def command(
     check_directory(target)
     config = load_config(config_file)
     known = None if calibration_directory is None else Calibration.load(calibration_directory)
-    with threads(jobs) as executor, progress(output, "quantize") as report:
+    with threads(jobs) as executor, progress(output) as listener:
         plan = quantize_checkpoint(
             source,
             target,
@@ -70,7 +71,7 @@ def command(
             allow_unmatched=allow_unmatched,
             calibration=known,
             executor=executor,
-            progress=report,
+            listener=listener,
             follow_symlinks=follow_symlinks,
             dialect=dialect,
         )

@@ -12,7 +12,16 @@ from qconfig.cli.progress import progress, threads
 from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade_config import upgrade_config_file
 from qconfig.cli.upgrade_report import show_chains
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, jobs, verb, without_config, writer
+from qconfig.cli.verb import (
+    PATH,
+    dialect,
+    follow_symlinks,
+    jobs,
+    observed,
+    verb,
+    without_config,
+    writer,
+)
 from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +69,7 @@ if TYPE_CHECKING:
     help="Read every value that was written. Done unless only our own layouts were renamed.",
 )
 @jobs
+@observed
 @follow_symlinks
 def command(
     *,
@@ -187,10 +197,15 @@ def _upgrade(
 ) -> "UpgradeReport":
     from qconfig.checkpoints.upgrade import upgrade_checkpoint
 
-    if target is None:
-        return upgrade_checkpoint(source, None, dry_run=True, **options)
-    with threads(count) as executor, progress(output, "upgrade") as report:
-        return upgrade_checkpoint(source, target, executor=executor, progress=report, **options)
+    with threads(count) as executor, progress(output) as listener:
+        return upgrade_checkpoint(
+            source,
+            target,
+            dry_run=target is None,
+            executor=executor,
+            listener=listener,
+            **options,
+        )
 
 
 def _result(

@@ -11,6 +11,7 @@ from qconfig.cli.output import Output, output_failed, silence_stdout, wants_colo
 from qconfig.errors import QconfigError, StorageError
 
 _SIGPIPE = 141
+_INTERRUPTED = 130
 
 PATH = click.Path(path_type=Path)
 
@@ -46,6 +47,18 @@ jobs = click.option(
     help="Work on N shards at a time, in threads.",
 )
 
+_log_json = click.option(
+    "--log-json",
+    is_flag=True,
+    help="Write what is done to stderr, one JSON object a line, instead of a bar.",
+)
+_profile = click.option("--profile", is_flag=True, help="Print to stderr where the time went.")
+
+
+def observed(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of long work; they go into the `output` that a verb gets."""
+    return _log_json(_profile(command))
+
 
 class Verb(click.Command):
     """A command whose function gets an `output` and returns its exit code, or None for 0."""
@@ -74,7 +87,8 @@ class Verb(click.Command):
         flags = {name: ctx.params.pop(name) for name in ("as_json", "quiet", "no_color")}
         color = ctx.color = wants_color(flags)
         command = ctx.command_path.partition(" ")[2]
-        output = Output(command, flags["as_json"], flags["quiet"], color)
+        observing = {name: ctx.params.pop(name, False) for name in ("log_json", "profile")}
+        output = Output(command, flags["as_json"], flags["quiet"], color, **observing)
         ctx.params["output"] = output
         try:
             code = self._run(ctx, output)
@@ -84,6 +98,11 @@ class Verb(click.Command):
             code = _SIGPIPE
         except OSError as error:  # `_run` has dealt with those of files
             code = output_failed(error)
+        except KeyboardInterrupt:
+            if not output.log_json:
+                raise
+            output.log({"event": "interrupted"})
+            code = _INTERRUPTED
         ctx.exit(code)
 
     def _run(self, ctx: click.Context, output: Output) -> int:

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from qconfig.cli.output import Output, counted
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb, without_config, writer
+from qconfig.cli.progress import progress
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, observed, verb, without_config, writer
 
 
 @verb(
@@ -23,6 +24,7 @@ from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb, without_confi
 @writer
 @without_config
 @follow_symlinks
+@observed
 def command(
     *,
     path: Path,
@@ -41,14 +43,16 @@ def command(
     """
     from qconfig.checkpoints.verify import verify_checkpoint
 
-    found = verify_checkpoint(
-        path,
-        strict=strict,
-        follow_symlinks=follow_symlinks,
-        dialect=dialect,
-        writer=writer,
-        keep_config=not without_config,
-    )
+    with progress(output) as listener:
+        found = verify_checkpoint(
+            path,
+            strict=strict,
+            follow_symlinks=follow_symlinks,
+            dialect=dialect,
+            writer=writer,
+            keep_config=not without_config,
+            listener=listener,
+        )
     if output.as_json:
         output.result(found.to_dict())
     else:

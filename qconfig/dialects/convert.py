@@ -8,6 +8,8 @@ from attrs import frozen
 
 from qconfig.checkpoints.checkpoint import CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.dialects import NATIVE
+from qconfig.checkpoints.events import Listener, Progress, joined
+from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.report import (
     CheckpointReport,
@@ -16,7 +18,6 @@ from qconfig.checkpoints.report import (
     history_of,
 )
 from qconfig.checkpoints.upgrade import UpgradeReport, upgrade_checkpoint
-from qconfig.checkpoints.write import Progress
 from qconfig.checkpoints.writer import Writer
 from qconfig.dialects.torchao.safetensors_write import (
     TorchaoCheckpoint,
@@ -73,6 +74,7 @@ def convert_checkpoint(
     dry_run: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    listener: Listener | None = None,
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
@@ -92,6 +94,7 @@ def convert_checkpoint(
         dry_run: report only; what cannot be converted is an error all the same.
         executor: runs one job a shard, in threads; None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
+        listener: called with every event, see `Event`.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
         dialect: in whose form `source` is written; None finds it out.
         writer: the release that wrote `source`, such as `"torchao==0.13"`, where its files leave
@@ -116,6 +119,7 @@ def convert_checkpoint(
         dry_run=dry_run,
         executor=executor,
         progress=progress,
+        listener=listener,
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=writer,
@@ -130,6 +134,7 @@ def convert_to_torchao(
     dry_run: bool = False,
     executor: Executor | None = None,
     progress: Progress | None = None,
+    listener: Listener | None = None,
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
@@ -142,6 +147,7 @@ def convert_to_torchao(
     """
     if target is None and not dry_run:
         raise UsageError("no target", hint="name the directory to write")
+    job = Job("convert", joined(listener, progress))
     checkpoint = open_checkpoint(
         source,
         follow_symlinks=follow_symlinks,
@@ -150,14 +156,18 @@ def convert_to_torchao(
         keep_config=keep_config,
     )
     if dry_run or target is None:
-        return _report(checkpoint, as_torchao(checkpoint))
+        report = _report(checkpoint, as_torchao(checkpoint))
+        job.done()
+        return report
+    checkpoint = job.reading(checkpoint)
     content = write_torchao_checkpoint(
         checkpoint,
         target,
         follow_symlinks=follow_symlinks,
         executor=executor,
-        progress=progress,
+        job=job,
     )
+    job.done()
     return _report(checkpoint, content)
 
 

@@ -3,10 +3,10 @@
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import count
 
 import pytest
 
+from qconfig.checkpoints.events import Event, EventKind
 from qconfig.cli import tables
 from qconfig.cli.output import Output
 from qconfig.cli.progress import lines, progress, threads
@@ -15,52 +15,56 @@ from qconfig.cli.tables import Column, aligned, markdown, print_table
 OUTPUT = Output("quantize", as_json=False, quiet=False, color=None)
 
 
+def tensor(done, total, seconds=0.0, job="quantize"):
+    """Return the event of a finished tensor."""
+    rate = done / seconds if seconds else 0.0
+    return Event(
+        kind=EventKind.TENSOR,
+        job=job,
+        tensor="a",
+        done=done,
+        total=total,
+        seconds=seconds,
+        rate=rate,
+    )
+
+
 def test_lines_have_bytes_and_rate():
     """A line says what is done, of how much, and how fast; at most one in ten seconds."""
     notes = []
-    clock = count(0, 4)
-    report = lines(notes.append, "upgrade", lambda: float(next(clock)))
-    for _ in range(6):
-        report("a", 1_000_000, 8_000_000)
+    listen = lines(notes.append)
+    listen(Event(kind=EventKind.START, job="upgrade", total=8_000_000))
+    for i in range(1, 7):
+        listen(tensor(i * 1_000_000, 8_000_000, i * 4.0, "upgrade"))
     assert notes == [
         "upgrade: 3 MB of 8 MB (37 %), 250 kB/s",
         "upgrade: 6 MB of 8 MB (75 %), 250 kB/s",
     ]
 
 
-def test_lines_from_threads():
-    """Calls from several threads are all counted."""
-    notes = []
-    clock = count(0)
-    report = lines(notes.append, "upgrade", lambda: float(next(clock)))
-    with threads(4) as executor:
-        list(executor.map(lambda _: report("a", 1, 1000), range(1000)))
-    assert notes[-1].startswith("upgrade: 1 kB of 1 kB (100 %)")
-
-
 def test_quiet_has_no_progress(capsys, monkeypatch):
     """A quiet call shows no progress, even on a terminal."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    with progress(Output("x", as_json=False, quiet=True, color=None), "x") as report:
-        report("a", 1, 1)
+    with progress(Output("x", as_json=False, quiet=True, color=None)) as listen:
+        listen(tensor(1, 1))
     assert capsys.readouterr() == ("", "")
 
 
 def test_an_interrupt_is_not_lost():
     """Ctrl-C that somebody swallowed, as importing torch may, ends the work at its next tensor."""
-    with progress(OUTPUT, "quantize") as report:
+    with progress(OUTPUT) as listen:
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
-            report("a", 1, 10)
+            listen(tensor(1, 10))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_ignored_interrupt_stays_ignored(monkeypatch):
     """Where Ctrl-C is ignored, as in a job in the background, it stays so."""
     monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
-    with progress(OUTPUT, "quantize") as report:
-        report("a", 1, 10)
+    with progress(OUTPUT) as listen:
+        listen(tensor(1, 10))
         assert signal.signal(signal.SIGINT, signal.default_int_handler) is (
             signal.default_int_handler
         )
@@ -68,8 +72,8 @@ def test_an_ignored_interrupt_stays_ignored(monkeypatch):
 
 def test_no_bar_in_a_pipe(capsys):
     """Short work in a pipe leaves nothing on either stream."""
-    with progress(OUTPUT, "quantize") as report:
-        report("a", 10, 10)
+    with progress(OUTPUT) as listen:
+        listen(tensor(10, 10))
     assert capsys.readouterr() == ("", "")
 
 
@@ -77,8 +81,8 @@ def test_a_bar_on_a_terminal(capsys, monkeypatch):
     """On a terminal a bar with bytes goes to stderr, and is gone at the end."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with progress(OUTPUT, "quantize") as report:
-        report("a", 5_000_000, 10_000_000)
+    with progress(OUTPUT) as listen:
+        listen(tensor(5_000_000, 10_000_000))
     out, err = capsys.readouterr()
     assert out == ""
     assert "quantize" in err

@@ -12,7 +12,8 @@ from attrs import field, frozen
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config
 from qconfig.checkpoints.contents import ShardContents
-from qconfig.checkpoints.write import Progress, write_checkpoint
+from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.safetensors_forms import TorchaoTensor, to_torchao
 from qconfig.dialects.torchao.safetensors_names import TENSOR_NAMES, part_key, part_prefix
@@ -97,7 +98,7 @@ def write_torchao_checkpoint(
     *,
     follow_symlinks: bool = False,
     executor: Executor | None = None,
-    progress: Progress | None = None,
+    job: Job | None = None,
 ) -> TorchaoCheckpoint:
     """Write a checkpoint in torchao's form into a new directory, whole or not at all.
 
@@ -106,7 +107,7 @@ def write_torchao_checkpoint(
         target: the directory to make.
         follow_symlinks: copy other files of the checkpoint that are links to files elsewhere.
         executor: runs one job a shard; None writes one shard after the other.
-        progress: called with the name and the bytes of each stored tensor, and the bytes of all.
+        job: is told of the start, and of each stored tensor and shard.
 
     Raises:
         MigrationError: see `as_torchao`; nothing is written then.
@@ -120,7 +121,7 @@ def write_torchao_checkpoint(
         origin=checkpoint,
         follow_symlinks=follow_symlinks,
         executor=executor,
-        progress=progress,
+        job=job,
     )
     return content
 
