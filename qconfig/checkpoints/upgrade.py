@@ -21,7 +21,7 @@ from qconfig.checkpoints.report import (
     copied_and_computed,
     history_of,
 )
-from qconfig.checkpoints.verify import verify_checkpoint
+from qconfig.checkpoints.verify import verify_opened
 from qconfig.checkpoints.write import check_contents, write_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.errors import CheckpointError, QconfigError, UsageError
@@ -153,10 +153,12 @@ def upgrade_checkpoint(
 
 
 def _problems(target: Path | str, listener: Listener | None) -> tuple[QconfigError, ...]:
+    job = Job("verify", listener)
     try:
-        return verify_checkpoint(target, listener=listener).problems
+        written = open_checkpoint(target)
     except QconfigError as error:
         return tuple(error.problems)
+    return verify_opened(written, job).problems
 
 
 def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:

@@ -83,6 +83,16 @@ def verify_checkpoint(
         writer=Writer.of(writer),
         keep_config=keep_config,
     )
+    return verify_opened(checkpoint, job)
+
+
+def verify_opened(checkpoint: Checkpoint, job: Job) -> Verification:
+    """Read a checkpoint that is open and return everything that is wrong with it.
+
+    Args:
+        checkpoint: it is read whole.
+        job: is told of each quantized tensor, and of the end.
+    """
     checkpoint = job.reading(checkpoint)
     problems = [*_stored_values(checkpoint, job), *_against_config(checkpoint)]
     job.done()

@@ -170,7 +170,7 @@ def _write_shards(
     for future in futures:
         error = None if future.cancelled() else future.exception()
         if isinstance(error, QconfigError):
-            problems += error.problems
+            problems += [p for p in error.problems if p not in problems]
         elif error is not None:
             raise error
     raise_problems(problems)

@@ -21,7 +21,7 @@ from qconfig.checkpoints.events import EventKind, Phase
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import StorageError
+from qconfig.errors import StorageError, UsageError
 from tests.checkpoints.builders import (
     checkpoint_of,
     float_checkpoint,
@@ -134,7 +134,7 @@ def test_the_old_callback_goes_on(tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("kind", [EventKind.START, EventKind.TENSOR, EventKind.SHARD])
-@pytest.mark.parametrize("error", [ValueError("stop"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [ValueError("stop"), KeyboardInterrupt(), UsageError("no")])
 def test_a_listener_that_raises_ends_the_work(tmp_path, kind, error, jobs):
     """What it raises is raised, and neither the target nor anything beside it is left."""
 
@@ -217,6 +217,18 @@ def test_an_upgrade_that_is_verified_is_two_jobs(tmp_path):
     own = sum(sum(e.spent.values()) for e in seen if e.job == "upgrade")
     inner = next(e for e in seen if e.job == "verify" and e.kind is EventKind.DONE)
     assert own <= seen[-1].seconds - inner.seconds + 1e-6
+
+
+def test_an_error_of_ours_from_a_listener_is_no_finding(tmp_path):
+    """What a listener raises during verification is raised, and not taken for a problem."""
+
+    def refuse(event):
+        if event.job == "verify":
+            raise UsageError("no")
+
+    source = checkpoint_of(tmp_path / "old", {"a.weight": v1_layout()})
+    with pytest.raises(UsageError, match="no"):
+        upgrade_checkpoint(source, tmp_path / "new", verify=True, listener=refuse)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
