@@ -102,6 +102,49 @@ def test_time_is_counted_once(tmp_path):
     assert {phase for s in spent for phase in s} == set(Phase) - {Phase.READ}
 
 
+def test_bringing_files_to_the_disk_is_told_apart(tmp_path):
+    """What follows the last tensor of a shard is its flush; `done` has that of directories."""
+    seen = []
+    job = ticking(seen.append)
+    with ThreadPoolExecutor(1) as pool:
+        write_checkpoint(tmp_path / "t", two_tensors(), {}, executor=pool, job=job)
+    job.done()
+    assert [e.kind for e in seen if Phase.FLUSH in e.spent] == [EventKind.SHARD, EventKind.DONE]
+
+
+class _Later(Executor):
+    """An executor that works when it is waited for, in another thread."""
+
+    def __init__(self):
+        self.pending = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        self.pending.append((Future(), fn, args))
+        return self.pending[-1][0]
+
+    def wait(self, *_, **__):
+        while self.pending:
+            future, fn, args = self.pending.pop()
+            with ThreadPoolExecutor(1) as pool:
+                future.set_result(pool.submit(fn, *args).result())
+
+
+def test_waiting_for_threads_does_not_count(tmp_path, monkeypatch):
+    """What other threads spend is theirs alone."""
+    now, seen, later = [0.0], [], _Later()
+
+    def listen(event):
+        seen.append(event)
+        now[0] += 100 if event.kind is EventKind.TENSOR else 0
+
+    monkeypatch.setattr("qconfig.checkpoints.write.wait", later.wait)
+    job = Job("write", listen, clock=lambda: now[0])
+    write_checkpoint(tmp_path / "t", two_tensors(), {}, executor=later, job=job)
+    job.done()
+    assert seen[-1].seconds == 200
+    assert sum(seen[-1].spent.values()) == 0
+
+
 def test_the_rate_is_counted_from_the_start():
     """What came before the work began does not slow its rate."""
     seen = []
