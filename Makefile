@@ -4,6 +4,7 @@
 #   make demo     the whole path on a real model, in .venv-demo
 #   make bench    the numbers of docs/benchmarks.md
 #   make docs     docs/_build/html
+#   make fuzz     what `make test` does not have the time for
 #
 # A virtual environment is made on first use and again when pyproject.toml or constraints.txt change.
 # PYTHON chooses the interpreter, PIP_FLAGS goes to pip (for an index with CPU builds of torch, say).
@@ -13,6 +14,8 @@ PIP_FLAGS ?=
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 PYTEST_FLAGS ?=
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?=
 
 PY := $(VENV)/bin/python
 DEMO_PY := $(DEMO_VENV)/bin/python
@@ -26,7 +29,7 @@ export PYTHONUTF8 := 1
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n '3,7s/^#//p' Makefile
+	@sed -n '3,8s/^#//p' Makefile
 
 test: lint types unit
 
@@ -44,9 +47,11 @@ format: $(VENV)/.test
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
-# Many more examples than `make test` tries, and other ones each time.
-fuzz: $(VENV)/.test
+# Many more examples than `make test` tries, and other ones each time; then each target of
+# tests/fuzz for FUZZ_SECONDS. What fails is kept in .fuzz.
+fuzz: $(VENV)/.fuzz
 	$(PY) -m pytest --hypothesis-profile=fuzz $(PYTEST_FLAGS)
+	$(PY) -m tests.fuzz.run --seconds $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: $(VENV)/.test
 	@for script in tests/benchmarks/bench_*.py; do \
@@ -70,7 +75,7 @@ lock:
 	$(PYTHON) -m venv $(VENV)-lock
 	grep -E '^(torch|torchao)==' constraints.txt > $(VENV)-lock/pins.txt
 	$(VENV)-lock/bin/python -m pip install -qq $(PIP_FLAGS) -c $(VENV)-lock/pins.txt \
-	    -e '.[cli,demo,dev,docs,test]'
+	    -e '.[cli,demo,dev,docs,fuzz,test]'
 	sed -n '/^#/p' constraints.txt > $(VENV)-lock/new.txt
 	$(VENV)-lock/bin/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' \
 	    >> $(VENV)-lock/new.txt
@@ -79,7 +84,7 @@ lock:
 
 clean:
 	rm -rf $(VENV) $(DEMO_VENV) build dist docs/_build .demo \
-	    .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	    .fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # make_venv FOLDER, EXTRAS
 define make_venv
@@ -93,6 +98,9 @@ endef
 
 $(VENV)/.test: $(INPUTS)
 	$(call make_venv,$(VENV),cli$(comma)dev$(comma)test)
+
+$(VENV)/.fuzz: $(VENV)/.test
+	$(call make_venv,$(VENV),fuzz)
 
 $(VENV)/.docs: $(VENV)/.test
 	$(call make_venv,$(VENV),docs)

@@ -86,9 +86,11 @@ class _Machine:
         except (IndexError, KeyError):
             expected = "a value on the stack or in the memo"
             raise _wrong(f"is damaged at byte {position}", name, expected) from None
-        except (ValueError, OverflowError, EOFError, struct.error) as cause:
-            # What genops says of the bytes; a text in them is not repeated.
-            reason = str(cause) if type(cause) is ValueError else type(cause).__name__
+        except (ValueError, OverflowError, EOFError, struct.error, DeprecationWarning) as cause:
+            # What genops says of the bytes; a text in them is not repeated. It warns of a name with
+            # an escape that Python does not have; no table has such a name anyway.
+            is_said = type(cause) in (ValueError, DeprecationWarning)
+            reason = str(cause) if is_said else type(cause).__name__
             raise _wrong(f"is damaged after byte {position}", reason) from None
         except ContainerError as error:
             error.message += f" (byte {position} of the pickle)"

@@ -182,3 +182,9 @@ def test_the_number_of_instructions_is_bounded():
     text = refusal(b"N" * 100 + b".", Limits(pickle_operations=50))
     assert "too many instructions" in text
     assert "Limits.pickle_operations" in text
+
+
+def test_a_name_with_an_escape_is_refused_without_a_warning():
+    """What the standard library warns of is an error of ours where warnings are errors."""
+    with pytest.raises(ContainerError):
+        run(b"c\\u\nx\n.", Nothing(), LIMITS)
