@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.hostile import samples as s
+from tests.hostile.reader_cases import configs, torchao_tensors
 from tests.hostile.test_items import ITEMS
 
 ROOT = Path(__file__).parents[2]
@@ -140,7 +141,19 @@ def files(tmp_path):
         make = s.text("config.json", json.dumps(content))
         cases.append(("checkpoint", make(tmp_path / f"foreign-{i}")))
     (tmp_path / "foreign-0" / "evil.py").write_text("raise SystemExit('imported')\n")
+    for i, case in enumerate(in_words_of_torchao()):
+        cases += [(kind_of(path), path) for path in case.make(tmp_path / f"read-{i}").values()]
     return cases
+
+
+def in_words_of_torchao():
+    """Return what is written as torchao writes it: configs and tensors."""
+    return [*configs(), *torchao_tensors()]
+
+
+def kind_of(path):
+    """Return how a path is looked at."""
+    return "config" if path.suffix == ".json" else "checkpoint"
 
 
 def test_data_names_no_code(files, tmp_path):
@@ -157,6 +170,10 @@ def test_data_names_no_code(files, tmp_path):
     (tmp_path / "warm.toml").write_text('type = "Nope"\nversion = 1\n')
     (tmp_path / "warm-form.json").write_text('{"_type": "Int8WeightOnlyConfig", "_data": {}}')
     warm += [("config", tmp_path / n) for n in ("warm.yaml", "warm.toml", "warm-form.json")]
+    for i, case in enumerate(in_words_of_torchao()):
+        if case.what == "nothing wrong":
+            made = case.make(tmp_path / f"warm-{i}").values()
+            warm += [(kind_of(path), path) for path in made]
     data = [[(kind, str(path)) for kind, path in each] for each in (warm, files)]
     done = subprocess.run(
         [sys.executable, "-c", WATCH],
