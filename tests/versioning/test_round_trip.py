@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 
 import pytest
 from hypothesis import assume, given
@@ -199,7 +200,11 @@ def test_value_out_of_bounds_is_refused_by_both(entry):
     for name, field in schema_of(entry)["properties"].items():
         for keyword, step in (("minimum", -1), ("maximum", 1)):
             if keyword in field:
-                changed = document | {name: field[keyword] + step}
+                bound = field[keyword]
+                beyond = bound + step
+                if beyond == bound:  # a float too large for a step of 1
+                    beyond = math.nextafter(bound, step * math.inf)
+                changed = document | {name: beyond}
                 assert refuses(entry, changed)
                 assert not validator(entry).is_valid(changed)
 
