@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from attrs import field, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint
-from qconfig.checkpoints.guidance import Guidance
+from qconfig.checkpoints.guidance import WHOLE, Guidance, StateDictPlace
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.tensor_values import LazyTensor
@@ -117,6 +117,14 @@ class TakesGuidance(Protocol):
         """
 
 
+@runtime_checkable
+class TakesPlace(Protocol):
+    """A dialect of files that may hold a state_dict beside other things."""
+
+    def placed(self, place: StateDictPlace) -> "FileDialect":
+        """Return the dialect that reads the state_dict at a place alone."""
+
+
 AnyDialect = SafetensorsDialect | FileDialect
 
 
@@ -172,17 +180,38 @@ def file_dialect(path: Path) -> FileDialect | None:
     return next(iter(_named_like(path)), None)
 
 
-def recognised_dialect(path: Path) -> FileDialect | None:
+def recognised_dialect(path: Path, place: StateDictPlace = WHOLE) -> FileDialect | None:
     """Return the dialect that a file is of, by its name and then by what it holds, or None.
 
     Where dialects share a suffix, the file is opened, and the first that recognises it is taken.
     """
-    known = _named_like(path)
+    known: list[FileDialect] = [_placed(dialect, place) for dialect in _named_like(path)]
     if len(known) > 1:
         for dialect in known:
             if isinstance(dialect, RecognisesFiles) and dialect.recognises_file(path):
                 return dialect
     return known[0] if known else None
+
+
+def placed(dialect: AnyDialect | None, place: StateDictPlace) -> AnyDialect | None:
+    """Return a dialect that reads what lies at a place in its files.
+
+    Raises:
+        UsageError: its files hold tensors and nothing else.
+    """
+    if place.is_empty:
+        return dialect
+    if isinstance(dialect, TakesPlace):
+        return dialect.placed(place)
+    raise UsageError(
+        "only pickled files hold a state_dict beside other things",
+        found=place.described,
+        expected="neither a key nor a prefix for " + (NATIVE if dialect is None else dialect.name),
+    )
+
+
+def _placed(dialect: FileDialect, place: StateDictPlace) -> FileDialect:
+    return dialect.placed(place) if isinstance(dialect, TakesPlace) else dialect
 
 
 def guided(dialect: AnyDialect | None, guidance: Guidance | None) -> AnyDialect | None:
@@ -206,8 +235,21 @@ def guided(dialect: AnyDialect | None, guidance: Guidance | None) -> AnyDialect 
             found=guidance.described,
             expected="neither a config nor a policy for "
             + (NATIVE if dialect is None else dialect.name),
+            hint=_who_takes_guidance(is_file=isinstance(dialect, FileDialect)),
         )
     return dialect.guided(guidance)
+
+
+def _who_takes_guidance(*, is_file: bool) -> str | None:
+    """Return how to say that files are of a dialect which they do not show."""
+    names = [
+        f"--from {d.name} for files of {d.library}"
+        for d in dialects.all()
+        if isinstance(d, TakesGuidance) and isinstance(d, FileDialect) == is_file
+    ]
+    if not names:
+        return None
+    return f"say {' or '.join(names)}, which do not show it where all quantizers are constant"
 
 
 def _named_like(path: Path) -> list[FileDialect]:

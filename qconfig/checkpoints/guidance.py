@@ -37,6 +37,35 @@ class Guidance:
         return ", ".join(said)
 
 
+@frozen
+class StateDictPlace:
+    """Where in a pickled file its state_dict is, as the caller says.
+
+    Args:
+        key: the entry of the file that holds it; None where the file is the state_dict.
+        prefix: what is taken off the names that begin with it, such as `module.`.
+    """
+
+    key: str | None = None
+    prefix: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said."""
+        return self.key is None and not self.prefix
+
+    @property
+    def described(self) -> str:
+        """What was said, in a few words."""
+        said = [] if self.key is None else [f"key {self.key}"]
+        said += [f"strip prefix {self.prefix}"] if self.prefix else []
+        return ", ".join(said)
+
+
+WHOLE = StateDictPlace()
+"""The file is the state_dict."""
+
+
 def policies(texts: Iterable[str]) -> dict[str, str]:
     """Return policies by patterns of texts such as `**.threshold=initialise`, in their order.
 

@@ -12,6 +12,7 @@ from attrs import asdict, field, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.dialects import NATIVE
+from qconfig.checkpoints.guidance import StateDictPlace
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.dtypes import DType
@@ -129,6 +130,8 @@ def inspect_checkpoint(
     dialect: str | None = None,
     writer: Writer | str | None = None,
     keep_config: bool = True,
+    key: str | None = None,
+    strip_prefix: str = "",
 ) -> Inspection:
     """Return what a checkpoint holds.
 
@@ -138,6 +141,8 @@ def inspect_checkpoint(
         dialect: in whose form it is written, see `open_checkpoint`; None finds it out.
         writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
         keep_config: False leaves the quantization config out, see `open_checkpoint`.
+        key: the entry of a pickled file that holds the state_dict, such as `"state_dict"`.
+        strip_prefix: what is taken off the names in a pickled file, such as `"module."`.
 
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer than this release.
@@ -148,6 +153,7 @@ def inspect_checkpoint(
         dialect=dialect,
         writer=Writer.of(writer),
         keep_config=keep_config,
+        place=StateDictPlace(key, strip_prefix),
     )
     tensors = [
         TensorSummary(

@@ -18,9 +18,10 @@ from qconfig.checkpoints.dialects import (
     check_writer,
     dialects,
     guided,
+    placed,
     recognised_dialect,
 )
-from qconfig.checkpoints.guidance import Guidance
+from qconfig.checkpoints.guidance import WHOLE, Guidance, StateDictPlace
 from qconfig.checkpoints.native import Reader, assemble
 from qconfig.checkpoints.record import METADATA_KEY
 from qconfig.checkpoints.writer import Writer
@@ -47,6 +48,7 @@ def open_checkpoint(
     writer: Writer | None = None,
     keep_config: bool = True,
     guidance: Guidance | None = None,
+    place: StateDictPlace = WHOLE,
 ) -> Checkpoint:
     """Open a directory in Hugging Face shape, or one file.
 
@@ -61,6 +63,7 @@ def open_checkpoint(
         keep_config: False leaves the quantization config out, which may be one that cannot be
             read.
         guidance: what the files do not say, for a dialect whose files leave something open.
+        place: where in a pickled file its state_dict is.
 
     Raises:
         UsageError: an unknown dialect, a writer of another one, or guidance that it does not take.
@@ -74,7 +77,8 @@ def open_checkpoint(
         check_writer(chosen, writer)
     _check_exists(path)
     if dialect is None:
-        chosen = recognised_dialect(path)
+        chosen = recognised_dialect(path, place)
+    chosen = placed(chosen, place)
     if chosen is not None or dialect is not None:
         chosen = guided(chosen, guidance)
     if isinstance(chosen, FileDialect):

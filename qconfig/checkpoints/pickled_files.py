@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
+from qconfig.checkpoints.guidance import StateDictPlace
 from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
 from qconfig.codec.pickled_values import (
     PickledEnum,
@@ -13,11 +16,15 @@ from qconfig.codec.pickled_values import (
     PickledSubclass,
     PickledTensor,
 )
-from qconfig.errors import ContainerError
+from qconfig.codec.torch_files import TorchFile
+from qconfig.errors import CheckpointError, ContainerError, nearest
 
 INDEX_FILE = "pytorch_model.bin.index.json"
 SINGLE_PICKLE = "pytorch_model.bin"
 SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+
+_MOST_NAMES = 4
+_NAMES = "a state_dict: a dict from names to tensors"
 
 
 def memory_of(value: Any) -> Any:
@@ -75,6 +82,82 @@ def pickled_files(
         expected=f"{SINGLE_PICKLE}, or {INDEX_FILE} and the files that it names",
         hint="name one file by its path",
     )
+
+
+def at_place(file: TorchFile, place: StateDictPlace) -> tuple[TorchFile, tuple[str, ...]]:
+    """Return a file with the state_dict that it holds at a place for its root, and notes.
+
+    Raises:
+        CheckpointError: there is no such entry, no name has the prefix, or two names are the same
+            without it.
+    """
+    notes: list[str] = []
+    root: Any = file.root
+    if place.key is not None:
+        root = _entry(file, place.key)
+        others = [str(key) for key in file.root if key != place.key]
+        notes += [f"beside {place.key} and left out: {_some(others)}"] if others else []
+        file = evolve(file, root=root, attributes={})
+    if not place.prefix:
+        return file, tuple(notes)
+    if not isinstance(root, Mapping):
+        raise CheckpointError("not a state_dict", file=file.path, found=root, expected=_NAMES)
+    without: dict[Any, Any] = {}
+    cut = [key for key in root if isinstance(key, str) and key.startswith(place.prefix)]
+    for key, value in root.items():
+        name = key.removeprefix(place.prefix) if isinstance(key, str) else key
+        if name in without or name == "":
+            raise CheckpointError(
+                "two names are the same, or one is empty, without the prefix",
+                file=file.path,
+                fqn=str(key),
+                found=place.prefix,
+            )
+        without[name] = value
+    if not cut:
+        raise CheckpointError(
+            "no name begins with the prefix",
+            file=file.path,
+            found=place.prefix,
+            expected=f"the beginning of names such as {_some([str(key) for key in root])}",
+        )
+    notes.append(f"{place.prefix} is taken off {len(cut)} of {len(root)} names")
+    return evolve(file, root=without), tuple(notes)
+
+
+def place_hint(root: Any) -> str | None:
+    """Return how to say where in a saved value its state_dict is, or None if it is in none."""
+    if not isinstance(root, Mapping):
+        return None
+    found = [key for key, value in root.items() if isinstance(key, str) and _has_tensors(value)]
+    if not found:
+        return None
+    best = next((key for key in found if "state_dict" in key or "model" in key), found[0])
+    return f"say --key {best}: the tensors lie there"
+
+
+def _has_tensors(value: Any) -> bool:
+    if not isinstance(value, Mapping):
+        return False
+    return any(isinstance(v, PickledTensor | PickledSubclass) for v in value.values())
+
+
+def _entry(file: TorchFile, key: str) -> Any:
+    if isinstance(file.root, Mapping) and key in file.root:
+        return file.root[key]
+    keys = [str(k) for k in file.root] if isinstance(file.root, Mapping) else []
+    raise CheckpointError(
+        "the file has no such entry",
+        file=file.path,
+        found=key,
+        expected=f"one of {_some(keys)}" if keys else "a file that holds a dict",
+        hint=nearest(key, keys),
+    )
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_MOST_NAMES])
+    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"
 
 
 def shard_name(name: str) -> str:

@@ -1,5 +1,6 @@
 """Quantize a checkpoint file to file, one tensor at a time."""
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from qconfig.builders.base import Target, builder_of
+from qconfig.builders.training import training_records
 from qconfig.calibration.calibration import Calibration
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import with_config
@@ -22,7 +24,7 @@ from qconfig.engine.modules import with_checkpoint_notes
 from qconfig.engine.plan import make_plan
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import named_targets
-from qconfig.errors import CheckpointError, QconfigError
+from qconfig.errors import CheckpointError, QconfigError, raise_problems
 from qconfig.versioning import Config, Layout
 
 
@@ -39,7 +41,7 @@ def plan_checkpoint(
     Without a calibration, the plan has notes of the configs that need one.
 
     Raises:
-        CheckpointError: it is quantized already.
+        CheckpointError: it is quantized already, or a weight that a config reaches still trains.
         PlanError: rules and checkpoint do not fit together, or rules and calibration.
     """
     if checkpoint.layouts or checkpoint.quantization_config is not None:
@@ -48,12 +50,30 @@ def plan_checkpoint(
     tensors = plain | {alias: plain[name] for alias, name in ties.items()}
     targets = named_targets((name, t.shape, t.dtype) for name, t in tensors.items())
     tied = [(name, alias) for alias, name in ties.items()]
-    plan = make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched)
+    plan = make_plan(targets, config, tied=tied, allow_unmatched=allow_unmatched, inferred=True)
+    raise_problems(_training_already(plan, plain), file=checkpoint.place)
     plan = with_checkpoint_notes(evolve(plan, notes=(*checkpoint.notes, *plan.notes)))
     if calibration is None:
         return with_calibration_notes(plan)
     check_calibrated(plan, calibration)
     return plan
+
+
+def _training_already(plan: Plan, plain: Mapping[str, LazyTensor]) -> list[QconfigError]:
+    """Return a problem for each weight that a config reaches and that still trains."""
+    return [
+        CheckpointError(
+            "the weight still trains: its quantizer is stored beside it",
+            fqn=entry.fqn,
+            found=record,
+            expected="a weight without a quantizer, or a rule that leaves it",
+            hint="load it into a model that is quantized with the same config, and freeze that; or "
+            "leave it as it is, with a rule whose use is null",
+        )
+        for entry in plan.entries
+        if entry.action is Action.QUANTIZE
+        for record in training_records(entry.tied_to or entry.fqn, plain)
+    ]
 
 
 def _quantized_already(checkpoint: Checkpoint) -> CheckpointError:

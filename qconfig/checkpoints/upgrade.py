@@ -12,7 +12,7 @@ from qconfig.checkpoints.config_json import stored_config, with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.dialects import NATIVE
 from qconfig.checkpoints.events import Listener, Progress, joined
-from qconfig.checkpoints.guidance import Guidance
+from qconfig.checkpoints.guidance import Guidance, StateDictPlace
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.report import (
@@ -79,6 +79,8 @@ def upgrade_checkpoint(
     dialect: str | None = None,
     writer: Writer | str | None = None,
     keep_config: bool = True,
+    key: str | None = None,
+    strip_prefix: str = "",
     verify: bool | None = None,
     config: Config | None = None,
     missing: Mapping[str, str] | None = None,
@@ -103,6 +105,8 @@ def upgrade_checkpoint(
             that open and it matters.
         keep_config: False leaves the quantization config out of config.json, where it is one that
             cannot be read.
+        key: the entry of a pickled file that holds the state_dict, such as `"state_dict"`.
+        strip_prefix: what is taken off the names in a pickled file, such as `"module."`.
         verify: read every value of `target` in the end and report what is wrong with it, see
             `verify_checkpoint`; None does so for checkpoints of other libraries.
         config: how the model was quantized, for files that do not say it, such as state_dicts of
@@ -122,6 +126,7 @@ def upgrade_checkpoint(
         writer=Writer.of(writer),
         keep_config=keep_config,
         guidance=Guidance(config, missing or {}, tuple(dropped)),
+        place=StateDictPlace(key, strip_prefix),
     )
     checkpoint = job.reading(checkpoint)
     config = stored_config(checkpoint)

@@ -9,7 +9,7 @@ import click
 from qconfig.cli.kinds import is_checkpoint
 from qconfig.cli.output import Output, counted, human_bytes, shape_text
 from qconfig.cli.tables import Column, markdown
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, verb, without_config, writer
+from qconfig.cli.verb import PATH, dialect, follow_symlinks, place, verb, without_config, writer
 from qconfig.codec.documents import FORMATS
 from qconfig.errors import UsageError, printable
 
@@ -36,6 +36,7 @@ _COLUMNS = (
 @dialect
 @writer
 @without_config
+@place
 @follow_symlinks
 def command(
     *,
@@ -45,6 +46,8 @@ def command(
     dialect: str | None,
     writer: str | None,
     without_config: bool,
+    key: str | None,
+    strip_prefix: str,
     follow_symlinks: bool,
     output: Output,
 ) -> None:
@@ -77,6 +80,8 @@ def command(
         dialect=dialect,
         writer=writer,
         keep_config=not without_config,
+        key=key,
+        strip_prefix=strip_prefix,
     )
     if output.as_json:
         result = inspection.to_dict()
@@ -89,8 +94,8 @@ def command(
         if not no_tensors:
             output.table(_COLUMNS, _rows(inspection))
             output.line()
-        for key, value in _summary(inspection):
-            output.line(f"{key + ':':<14}{value}")
+        for what, value in _summary(inspection):
+            output.line(f"{what + ':':<14}{value}")
     output.notes(inspection.notes)
     output.notes(f"{t} ({counted(n, 'tensor')})" for t, n in inspection.remarks.items())
     if inspection.outdated:

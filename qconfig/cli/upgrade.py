@@ -18,6 +18,7 @@ from qconfig.cli.verb import (
     follow_symlinks,
     jobs,
     observed,
+    place,
     verb,
     without_config,
     writer,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 @dialect
 @writer
 @without_config
+@place
 @click.option(
     "-c",
     "--config",
@@ -81,6 +83,8 @@ def command(
     dialect: str | None,
     writer: str | None,
     without_config: bool,
+    key: str | None,
+    strip_prefix: str,
     config_file: Path | None,
     missing: tuple[str, ...],
     drop: tuple[str, ...],
@@ -113,6 +117,8 @@ def command(
         dialect=dialect,
         writer=writer,
         keep_config=not without_config,
+        key=key,
+        strip_prefix=strip_prefix,
         follow_symlinks=follow_symlinks,
         **guidance,
     )

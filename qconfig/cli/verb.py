@@ -55,6 +55,22 @@ _log_json = click.option(
 _profile = click.option("--profile", is_flag=True, help="Print to stderr where the time went.")
 
 
+_key = click.option(
+    "--key", metavar="NAME", help="The entry of a pickled file that holds the state_dict."
+)
+_strip_prefix = click.option(
+    "--strip-prefix",
+    default="",
+    metavar="TEXT",
+    help="Taken off the names in a pickled file that begin with it, such as module.",
+)
+
+
+def place(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say where in a pickled file its state_dict is."""
+    return _key(_strip_prefix(command))
+
+
 def observed(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of long work; they go into the `output` that a verb gets."""
     return _log_json(_profile(command))

@@ -59,7 +59,8 @@ def command(
         for problem in found.problems:
             output.problem(problem)
         count = len(found.problems)
-        state = counted(count, "problem") if count else "sound"
+        odd = f"sound, with {counted(len(found.notes), 'note')}"
+        state = counted(count, "problem") if count else odd if found.notes else "sound"
         output.line(f"{path}: {state}; {counted(found.tensors, 'quantized tensor')} read")
     output.notes(found.notes)
     return 0 if found.ok and not found.notes else 1

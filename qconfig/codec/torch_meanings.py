@@ -21,6 +21,7 @@ from qconfig.errors import ContainerError, nearest
 
 _PLAIN_KINDS = frozenset({Known.PLAIN_TENSOR, Known.PLAIN_PARAMETER, Known.PLAIN_BUFFER})
 _MODEL = "the file may hold a whole model; load it where it was made and save its state_dict"
+_OURS = "a tensor of qconfig: torch.load it, with qconfig imported, and qconfig.save_checkpoint it"
 _NEVER = "nothing in the file has run; whoever loads it with weights_only=False runs what it names"
 
 
@@ -94,6 +95,8 @@ class TorchMeanings:
             return UNREAD[path]
         if path.startswith(("torch.nn.modules.", "transformers.", "__main__.")):
             return _MODEL
+        if path.startswith("qconfig."):
+            return _OURS
         return nearest(path, [n for n in self._names if path.startswith(n[:8])]) or _NEVER
 
     def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:

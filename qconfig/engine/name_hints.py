@@ -19,9 +19,17 @@ class NameHints:
     Args:
         targets: its parameters.
         modules: its modules that have none.
+        inferred: whether it is a file, whose names alone say classes.
     """
 
-    def __init__(self, targets: Sequence[Target], modules: Sequence[ModuleTarget] = ()) -> None:
+    def __init__(
+        self,
+        targets: Sequence[Target],
+        modules: Sequence[ModuleTarget] = (),
+        *,
+        inferred: bool = False,
+    ) -> None:
+        self._inferred = inferred
         self._bare = {module.fqn for module in modules}
         self._classes = {c for target in targets for c in target.module_classes}
         self._names = list(dict.fromkeys(n for t in targets for n in (t.module, t.fqn) if n))
@@ -31,6 +39,11 @@ class NameHints:
         """Return what to look at in a rule that matches nothing, or None."""
         if rule.modules and not self._classes.intersection(rule.modules):
             close = nearest(rule.modules[0], self._classes)
+            if self._inferred:
+                return (
+                    f"files say no classes of modules, and no name is like that of a "
+                    f"{' or '.join(rule.modules)}: name the layers, or mark the rule optional"
+                )
             return _joined(f"no module has class {' or '.join(rule.modules)}", close)
         if is_exact(rule.match):
             return self._like_name(rule.match)

@@ -46,6 +46,7 @@ def make_plan(
     modules: Sequence[ModuleTarget] = (),
     shared: Sequence[Sequence[str]] = (),
     allow_unmatched: bool = False,
+    inferred: bool = False,
 ) -> Plan:
     """Return what quantizing would do; nothing is built.
 
@@ -58,6 +59,7 @@ def make_plan(
             can serve such modules are planned.
         shared: groups of names of one such module.
         allow_unmatched: note rules that match nothing, instead of raising.
+        inferred: classes of the targets are those that names in a file suggest.
 
     Raises:
         RuleError: a pattern that cannot be used.
@@ -88,6 +90,7 @@ def make_plan(
         module_treatments,
         modules=modules,
         allow_unmatched=allow_unmatched,
+        inferred=inferred,
     )
     effective = {
         target.fqn: treatment.config

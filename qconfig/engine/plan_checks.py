@@ -124,6 +124,7 @@ def check_unmatched(
     *,
     modules: Sequence[ModuleTarget],
     allow_unmatched: bool,
+    inferred: bool,
 ) -> tuple[list[QconfigError], list[str]]:
     """Return problems of rules that do nothing, and notes where that is allowed.
 
@@ -134,13 +135,16 @@ def check_unmatched(
         module_treatments: what they make of modules without parameters.
         modules: all modules without parameters, for hints.
         allow_unmatched: whether rules may do nothing.
+        inferred: whether classes are those that names in a file suggest.
     """
     decided = [
         *zip(assignment.decisions, treatments, strict=True),
         *zip(assignment.module_decisions, module_treatments, strict=True),
     ]
     idle = _idle_patterns(decided)
-    hints = NameHints(assignment.targets, modules) if assignment.unmatched else None
+    hints = None
+    if assignment.unmatched:
+        hints = NameHints(assignment.targets, modules, inferred=inferred)
     shadowed, unmatched = set(assignment.shadowed), set(assignment.unmatched)
     problems: list[QconfigError] = []
     notes: list[str] = []

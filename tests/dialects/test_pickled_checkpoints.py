@@ -9,7 +9,9 @@ import torch
 from safetensors.torch import save_file
 from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
+import qconfig
 from qconfig import inspect_checkpoint, load_checkpoint, upgrade_checkpoint
+from qconfig.configs.int_quant import IntQuantConfig
 from qconfig.errors import CheckpointError, ContainerError, QconfigError, UsageError
 
 INT8 = {
@@ -146,7 +148,27 @@ def test_a_file_without_quantized_tensors_says_so(tmp_path: Path) -> None:
     torch.save({"a.weight": torch.ones(4, 4)}, tmp_path / "old.pt")
     report = upgrade_checkpoint(tmp_path / "old.pt", tmp_path / "new")
     assert len(report.notes) == 1
-    assert "a CodebookQuantizedTensor, torchao saved it as a plain tensor" in report.notes[0]
+    assert "torchao's CodebookQuantizedTensor and constant quantizers" in report.notes[0]
+
+
+def test_weights_that_still_train_are_said(tmp_path: Path) -> None:
+    """A state_dict of modules of ours is not said to hold nothing that is quantized."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4))
+    qconfig.quantize_(model, IntQuantConfig())
+    torch.save(model.state_dict(), tmp_path / "old.pt")
+    assert inspect_checkpoint(tmp_path / "old.pt").notes == (
+        "weights that still train, as floats with their quantizers beside them: 1",
+    )
+
+
+def test_a_pickle_of_our_tensors_says_who_reads_it(tmp_path: Path) -> None:
+    """What torch.save wrote of our own tensors names our code, which no file may; torch does."""
+    torch.save(
+        {"a": qconfig.IntQuantTensor(torch.ones(2), 1.0, 0.0, 8.0, True)}, tmp_path / "old.pt"
+    )
+    with pytest.raises(ContainerError, match="not read") as caught:
+        inspect_checkpoint(tmp_path / "old.pt")
+    assert "qconfig.save_checkpoint" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +179,8 @@ def test_a_file_without_quantized_tensors_says_so(tmp_path: Path) -> None:
         ({1: torch.ones(2)}, "the name of an entry of the file is no text", None),
         (
             {"state_dict": {"a": torch.ones(2)}},
-            "an entry of the file is no tensor",
-            "save the state_dict in it to a file of its own",
+            "the file holds more than a state_dict",
+            "say --key state_dict: the tensors lie there",
         ),
     ],
 )

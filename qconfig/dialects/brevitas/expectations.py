@@ -6,7 +6,7 @@ from typing import Any
 from qconfig.builders.base import Target
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.configs.fqn_to_config import FqnToConfig
+from qconfig.configs.fqn_to_config import FqnToConfig, Rule
 from qconfig.configs.granularity import PerTensor
 from qconfig.configs.quant_choices import (
     LEARNED_SCALES,
@@ -18,6 +18,7 @@ from qconfig.configs.quant_relations import FakeQuantizedConfig
 from qconfig.configs.scale_shapes import scale_shape
 from qconfig.dialects.brevitas.quantizer_keys import Kind, dotted, parsed
 from qconfig.errors import FieldError, PlanError, nearest, raise_problems
+from qconfig.rules.assignment import How
 from qconfig.rules.matcher import RuleSet
 from qconfig.versioning import Config, registry
 
@@ -33,7 +34,7 @@ _NESTED: Mapping[str, Callable[[Any], Config | None]] = {
 }
 _WITHOUT_STATE = frozenset({Kind.SENTINEL, Kind.FLAG})
 
-_MOST_UNMATCHED = 100
+_MOST_UNMATCHED, _MOST_SHOWN = 100, 4
 
 Resolved = Mapping[str, Any]
 """The config of each layer that has one."""
@@ -62,14 +63,18 @@ def resolve(
     Raises:
         FieldError: a config of another family.
         RuleError: a pattern that cannot be compiled.
-        PlanError: rules that match nothing and are not optional.
+        PlanError: rules that match nothing and are not optional; a single config or a default that
+            reaches nothing.
     """
     if config is None:
         return {}
     config = registry.convert(config)
     with_state = layers_with_state(state)
     if not isinstance(config, FqnToConfig):
-        return dict.fromkeys(with_state, checked_family(config))
+        checked = checked_family(config)
+        if not with_state and not quantized:
+            raise _reaches_nothing("a single config", state)
+        return dict.fromkeys(with_state, checked)
     weights = {
         n.rpartition(".")[0]: t for n, t in state.items() if n.rpartition(".")[2] == "weight"
     }
@@ -92,16 +97,63 @@ def resolve(
                 pointer=f"/rules/{number}/match",
                 found=config.rules[number].match,
                 expected="a layer of it, or an optional rule",
-                hint=nearest(config.rules[number].match, [*layers, *quantized]),
+                hint=_unmatched_hint(config.rules[number], [*layers, *quantized]),
             )
             for number in assignment.unmatched[:_MOST_UNMATCHED]
         ]
     )
+    if config.default is not None and all(d.how is How.NONE for d in assignment.decisions):
+        raise _reaches_nothing("the default", state)
     return {
         layer: checked_family(config.configs[decision.config])
         for layer, decision in zip(layers, assignment.decisions[: len(layers)], strict=True)
         if decision.config is not None
     }
+
+
+def floats_left(
+    config: Config | None, resolved: Resolved, state: Mapping[str, LazyTensor]
+) -> tuple[str, ...]:
+    """Return a note on layers that a config for all layers does not reach; () for rules alone.
+
+    Args:
+        config: what was given.
+        resolved: what `resolve` made of it.
+        state: the old state_dict.
+    """
+    if config is None or (isinstance(config, FqnToConfig) and config.default is None):
+        return ()
+    left = [
+        layer
+        for layer, _, last in (name.rpartition(".") for name in state)
+        if last == "weight" and layer not in resolved and len(state[dotted(layer, last)].shape) > 1
+    ]
+    if not left:
+        return ()
+    shown = ", ".join(left[:_MOST_SHOWN])
+    more = f" and {len(left) - _MOST_SHOWN} more" if len(left) > _MOST_SHOWN else ""
+    note = (
+        f"{shown}{more}: no keys of quantizers, and left as floats; if constant quantizers rounded "
+        "these weights, name the layers in rules"
+    )
+    return (note,)
+
+
+def _unmatched_hint(rule: Rule, names: Collection[str]) -> str | None:
+    if rule.modules:
+        return "a file says no classes of modules: name its layers, or mark the rule optional"
+    return nearest(rule.match, names)
+
+
+def _reaches_nothing(what: str, state: Mapping[str, LazyTensor]) -> PlanError:
+    layers = [n.rpartition(".")[0] for n in state if n.rpartition(".")[2] == "weight"]
+    shown = ", ".join(layers[:_MOST_SHOWN])
+    return PlanError(
+        f"{what} reaches no layer of the state_dict",
+        found=f"no layer of {len(layers)} that it is for has keys of quantizers",
+        expected="rules that name the layers whose quantizers are constant",
+        hint=f"layers with weights are {shown}" if layers else None,
+    )
 
 
 def role_config(resolved: Resolved, layer: str, role: str) -> Config | None:

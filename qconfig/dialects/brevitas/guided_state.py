@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from qconfig.checkpoints.guidance import Guidance
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.dialects.brevitas.expectations import reached_roles, resolve, role_config
+from qconfig.dialects.brevitas.expectations import (
+    Resolved,
+    floats_left,
+    reached_roles,
+    resolve,
+    role_config,
+)
 from qconfig.dialects.brevitas.quantizer_keys import has_quantizers
 from qconfig.dialects.brevitas.stages import Settings, Stage
 from qconfig.dialects.brevitas.state_dict import converted
@@ -47,17 +52,16 @@ def converted_state(
     if guidance is None or (guidance.is_empty and not quantizers):
         return dict(plain), () if layouts else (NOTHING_QUANTIZED,)
     try:
-        stage = _converted(plain, layouts, guidance)
+        resolved = resolve(guidance.config, plain, layouts)
+        stage = _converted(plain, resolved, guidance)
     except QconfigError as error:
         raise_problems([p.at(file=path) for p in error.problems], file=path)
         raise
-    return dict(stage.state), (*map(str, stage.changes), *stage.ambiguities)
+    left = floats_left(guidance.config, resolved, plain)
+    return dict(stage.state), (*map(str, stage.changes), *stage.ambiguities, *left)
 
 
-def _converted(
-    plain: Mapping[str, LazyTensor], layouts: Mapping[str, Layout], guidance: Guidance
-) -> Stage:
-    resolved: Any = resolve(guidance.config, plain, layouts)
+def _converted(plain: Mapping[str, LazyTensor], resolved: Resolved, guidance: Guidance) -> Stage:
     settings = Settings(
         lambda layer, role: role_config(resolved, layer, role),
         reached_roles(resolved, plain),

@@ -8,14 +8,16 @@ from attrs import define, field
 
 from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.config_json import read_config_json
-from qconfig.checkpoints.dialects import AnyDialect
-from qconfig.checkpoints.guidance import Guidance
+from qconfig.checkpoints.dialects import AnyDialect, FileDialect
+from qconfig.checkpoints.guidance import WHOLE, Guidance, StateDictPlace
 from qconfig.checkpoints.origin import Origin
 from qconfig.checkpoints.pickled_files import (
     INDEX_FILE,
     SUFFIXES,
+    at_place,
     memory_of,
     pickled_files,
+    place_hint,
     shard_name,
 )
 from qconfig.checkpoints.writer import Writer
@@ -54,6 +56,7 @@ class BrevitasPickles:
     Args:
         guidance: what the caller says of a state_dict, which lacks most of what it was made with;
             None to leave it under its own names.
+        place: where in a file its state_dict is.
     """
 
     name: str = LIBRARY
@@ -61,22 +64,27 @@ class BrevitasPickles:
     newest: tuple[int, int] = NEWEST
     suffixes: tuple[str, ...] = SUFFIXES
 
-    def __init__(self, guidance: Guidance | None = None) -> None:
+    def __init__(self, guidance: Guidance | None = None, place: StateDictPlace = WHOLE) -> None:
         self.guidance = guidance
+        self.place = place
 
     def recognises_file(self, path: Path) -> bool:
         """Return whether a file names Brevitas' classes, or has keys of its quantizers."""
         try:
             if not mentions(path, _WORDS):
                 return False
-            root = read_torch_file(path, NAMES).root
+            root = at_place(read_torch_file(path, NAMES), self.place)[0].root
         except QconfigError:
             return False
         return is_of_brevitas(root) or (isinstance(root, dict) and has_quantizers(root))
 
     def guided(self, guidance: Guidance) -> AnyDialect:
         """Return the dialect with what the caller says."""
-        return BrevitasPickles(guidance)
+        return BrevitasPickles(guidance, self.place)
+
+    def placed(self, place: StateDictPlace) -> FileDialect:
+        """Return the dialect that reads the state_dict at a place alone."""
+        return BrevitasPickles(self.guidance, place)
 
     def open(
         self,
@@ -97,7 +105,9 @@ class BrevitasPickles:
         opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
         said = self.guidance or Guidance()
         merged = _Merged(said.dropped)
-        for name, file in opened.items():
+        for name, whole in opened.items():
+            file, said_of_place = at_place(whole, self.place)
+            merged.notes += said_of_place
             merged.add(name, file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
         merged.read(path)
@@ -152,11 +162,14 @@ class _Merged:
         """Add the entries of one file, which has the name `label` in its directory."""
         found = entries_of(file.root)
         self.notes += found.notes
+        hint = place_hint(file.root) if found.problems else None
         for name, problem in found.problems.items():
             if selects(self.dropped, name):
                 self.notes.append(f"{name} is left out, as was asked for")
             else:
-                self.problems += [p.at(file=file.path, fqn=name) for p in problem.problems]
+                for p in problem.problems:
+                    p.hint = p.hint or hint
+                    self.problems.append(p.at(file=file.path, fqn=name))
         owners: dict[Hashable, str] = {}
         for name, value in (found.plain | found.quantized).items():
             if name in self.shard_of or name in self.ties:

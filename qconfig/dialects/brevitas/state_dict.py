@@ -12,7 +12,12 @@ from qconfig.dialects.brevitas.evidence import (
     with_grids,
     with_unsaid,
 )
-from qconfig.dialects.brevitas.expectations import reached_roles, resolve, role_config
+from qconfig.dialects.brevitas.expectations import (
+    floats_left,
+    reached_roles,
+    resolve,
+    role_config,
+)
 from qconfig.dialects.brevitas.stages import Change, Settings, Stage, Step
 from qconfig.dialects.brevitas.steps_added import with_beginnings, with_calibration, with_records
 from qconfig.dialects.brevitas.steps_bits import with_bit_widths
@@ -123,7 +128,8 @@ def convert_state_dict(
         eps=eps,
     )
     stage = converted(lazy, settings)
-    report = StateDictReport(stage.changes, stage.ambiguities)
+    left = floats_left(config, resolved, lazy)
+    report = StateDictReport(stage.changes, (*stage.ambiguities, *left))
     return {name: tensor.load() for name, tensor in stage.state.items()}, report
 
 

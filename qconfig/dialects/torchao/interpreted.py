@@ -5,6 +5,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from qconfig.builders.training import training_weights
 from qconfig.checkpoints.origin import Origin
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.tensor_values import LazyTensor
@@ -16,9 +17,10 @@ from qconfig.errors import MOST_PROBLEMS, QconfigError, raise_problems
 from qconfig.versioning import Layout
 
 NOTHING_QUANTIZED = (
-    "no tensor here is quantized; if one was a CodebookQuantizedTensor, torchao saved it as a "
-    "plain tensor of the values that it stands for, and nothing of its codes is left to read"
+    "no tensor here is quantized; torchao's CodebookQuantizedTensor and constant quantizers of "
+    "Brevitas would leave no trace, for files keep their values or weights as plain tensors"
 )
+_TRAINING = "weights that still train, as floats with their quantizers beside them"
 
 
 @define
@@ -41,7 +43,10 @@ class Interpreted:
 
     def notes(self) -> tuple[str, ...]:
         """Return what to say about a checkpoint without quantized tensors."""
-        return () if self.layouts else (NOTHING_QUANTIZED,)
+        if self.layouts:
+            return ()
+        training = len(training_weights(self.plain))
+        return (f"{_TRAINING}: {training}" if training else NOTHING_QUANTIZED,)
 
 
 def interpreted(

@@ -7,11 +7,14 @@ from typing import Any
 
 from qconfig.checkpoints.checkpoint import SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.config_json import read_config_json
+from qconfig.checkpoints.guidance import WHOLE, StateDictPlace
 from qconfig.checkpoints.pickled_files import (
     INDEX_FILE,
     SUFFIXES,
+    at_place,
     memory_of,
     pickled_files,
+    place_hint,
     shard_name,
 )
 from qconfig.checkpoints.writer import Writer
@@ -47,6 +50,13 @@ class TorchaoPickles:
     newest = NEWEST
     suffixes: tuple[str, ...] = SUFFIXES
 
+    def __init__(self, place: StateDictPlace = WHOLE) -> None:
+        self.place = place
+
+    def placed(self, place: StateDictPlace) -> "TorchaoPickles":
+        """Return the dialect that reads the state_dict at a place alone."""
+        return TorchaoPickles(place)
+
     def open(
         self,
         path: Path,
@@ -67,7 +77,9 @@ class TorchaoPickles:
         config, notes = model_config(config_json if keep_config else None, writer, path)
         opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
         merged = _Merged()
-        for name, torch_file in opened.items():
+        for name, whole in opened.items():
+            torch_file, said = at_place(whole, self.place)
+            merged.notes += said
             merged.add(name, torch_file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
         if index is not None:
             merged.check(index, path / INDEX_FILE)
@@ -120,6 +132,17 @@ class _Merged:
             names = ", ".join(said[:_MOST_ATTRIBUTES])
             self.notes.append(f"{label} has Python attributes, which are not carried: {names}")
         owners: dict[Any, str] = {}
+        if (hint := place_hint(file.root)) is not None:
+            self.problems.append(
+                CheckpointError(
+                    "the file holds more than a state_dict",
+                    file=file.path,
+                    found=", ".join(map(str, islice(file.root, _MOST_ATTRIBUTES))),
+                    expected=_A_STATE_DICT,
+                    hint=hint,
+                )
+            )
+            return
         for name, value in file.root.items():
             if not isinstance(name, str):
                 self.problems.append(
@@ -181,14 +204,10 @@ class _Merged:
 
 
 def _no_tensor(file: TorchFile, name: str, value: object) -> CheckpointError:
-    is_nested = isinstance(value, Mapping) and any(
-        isinstance(v, PickledTensor | PickledSubclass) for v in value.values()
-    )
     return CheckpointError(
         "an entry of the file is no tensor",
         file=file.path,
         fqn=name,
         found=f"a dict of {len(value)} entries" if isinstance(value, Mapping) else value,
         expected=_A_STATE_DICT,
-        hint="save the state_dict in it to a file of its own" if is_nested else None,
     )

@@ -18,8 +18,10 @@ from qconfig.dialects.torchao.safetensors_names import PARTS
 from qconfig.errors import MigrationError, QconfigError, raise_problems
 from qconfig.layouts import (
     Float8TensorLayout,
+    GroupwiseIntQuantTensorLayout,
     Int4TensorLayout,
     Int8TensorLayout,
+    IntQuantTensorLayout,
     IntxUnpackedToInt8TensorLayout,
     MXTensorLayout,
     NVFP4TensorLayout,
@@ -37,6 +39,11 @@ _COMPUTED_OTHERWISE = {
     "arithmetic": "its products are computed by torchao 0.18 in its own way, not in an older one's",
 }
 """Fields of layouts that torchao's tensors do not have and that change no stored value."""
+_PACKED_BY_MODEL = (IntQuantTensorLayout, GroupwiseIntQuantTensorLayout)
+_PACK = (
+    "load it into a model, call qconfig.pack(model) and save that: packed weights of Linear and "
+    "Embedding have such forms, and convolutions have none"
+)
 _INTX_FLOATS = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32)
 
 
@@ -83,6 +90,7 @@ def to_torchao(layout: Layout) -> TorchaoTensor:
             "torchao stores no such tensor in safetensors files",
             found=name,
             expected="one of " + ", ".join(registry.entry_of(cls).name for cls in _FORMS),
+            hint=_PACK if isinstance(current, _PACKED_BY_MODEL) else None,
         )
     problems: list[QconfigError] = []
     name, values, data = form(current, problems)

@@ -1,0 +1,28 @@
+"""Which weights of a checkpoint still train: what is stored beside them says so."""
+
+from collections.abc import Container, Iterable
+
+from qconfig.builders.base import TrainingBuilder, builders
+
+
+def training_records(fqn: str, names: Container[str]) -> list[str]:
+    """Return the names of what is stored beside a weight which still trains; [] beside any other.
+
+    Args:
+        fqn: name of the weight.
+        names: of all tensors of the checkpoint.
+    """
+    kinds = [b for b in builders().values() if isinstance(b, TrainingBuilder)]
+    records = dict.fromkeys(kind.training_record(fqn) for kind in kinds)
+    return [record for record in records if record in names]
+
+
+def training_weights(names: Iterable[str]) -> list[str]:
+    """Return the names of the weights which still train, in their order.
+
+    Modules that train call them `weight`; a bias beside one has the same record.
+    """
+    known = dict.fromkeys(names)
+    kinds = [b for b in builders().values() if isinstance(b, TrainingBuilder)]
+    weights = [n for n in known if n.rpartition(".")[2] == "weight"]
+    return [n for n in weights if any(kind.training_record(n) in known for kind in kinds)]
