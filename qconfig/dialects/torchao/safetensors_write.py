@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from qconfig.builders.training import training_weights
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config
 from qconfig.checkpoints.contents import ShardContents
@@ -53,7 +54,17 @@ def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
         MigrationError: torchao has no such tensor, no words for a field or for the config, or its
             loader would lose a tensor because of its name; SeveralErrors for several of them.
     """
-    problems: list[QconfigError] = []
+    problems: list[QconfigError] = [
+        MigrationError(
+            "the weight still trains, and torchao has no quantizers of modules",
+            fqn=name,
+            found="a float weight with its quantizer beside it",
+            expected="a packed weight, or a plain one",
+            hint="load it into a model of its config, call qconfig.freeze(model) and "
+            "qconfig.pack(model), and save that",
+        )
+        for name in training_weights(checkpoint.plain)
+    ]
     tensors: dict[str, TorchaoTensor] = {}
     for name, layout in checkpoint.layouts.items():
         try:
