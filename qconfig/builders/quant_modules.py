@@ -74,11 +74,12 @@ class QuantModuleBuilder:
         )
 
     def checkpoint_note(self, config: Any) -> str | None:
-        """Return what of a config is for modules, and not applied to stored weights; or None."""
+        """Return that stored weights stay floats, and what of a config is for modules."""
+        note = "weights stay floats, rounded to a grid; packed, they are smaller"
         said = [role for role in _NESTED if getattr(config, role) is not None]
         if not said:
-            return None
-        return f"only weights are quantized; {' and '.join(said)} of the config are for modules"
+            return note
+        return f"only weights are quantized, without {' and '.join(said)} of the config; {note}"
 
     def training_record(self, fqn: str) -> str:
         """Return the name of the config that is recorded beside a weight which still trains."""

@@ -58,7 +58,7 @@ class QuantWeightBuilder:
         grouped = isinstance(config, GroupwiseConfig)
         if transposed and not grouped and config.granularity == PerAxis(0):
             name = min(transposed)
-            return f"axis 0 of {name} has its input channels, and axis 1 its output channels"
+            return f"PerAxis(0) has the input channels of {name}: use PerAxis(1)"
         return float16_refusal(config) if target.dtype is DType.FLOAT16 else None
 
     def specs(self, config: Any, target: Target) -> dict[str, Any]:

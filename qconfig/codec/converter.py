@@ -50,6 +50,14 @@ from qconfig.versioning import Config, Entry, Kind, info_of, registry
 from qconfig.versioning.class_check import check_class
 from qconfig.versioning.fields import FieldInfo, is_left_out
 
+_ELSEWHERE: Mapping[str, str] = {
+    "bits": "bit_width",
+    "n_bits": "bit_width",
+    "num_bits": "bit_width",
+    "weight_bit_width": "bit_width",
+}
+"""Names that fields have in other libraries, and that are less like their own than like others."""
+
 
 def make_converter() -> Converter:
     """Return a converter with all hooks of this module."""
@@ -157,10 +165,17 @@ class _ObjectHook:
                 pointer=json_pointer(key),
                 found=key,
                 expected=f"a field of {self.entry}: {names}",
-                hint=self.version_with(key) or nearest(str(key), self.known),
+                hint=self.version_with(key)
+                or self.other_name(key)
+                or nearest(str(key), self.known),
             )
             for key in islice((k for k in data if k not in self.known), MOST_PROBLEMS)
         ]
+
+    def other_name(self, key: Any) -> str | None:
+        """Return a hint that names the field which has another name elsewhere, or None."""
+        name = _ELSEWHERE.get(str(key).lower())
+        return f"did you mean {name!r}?" if name in self.known else None
 
     def version_with(self, key: Any) -> str | None:
         """Return a hint that names the newest version with a field of that name, or None."""

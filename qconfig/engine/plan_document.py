@@ -155,11 +155,12 @@ class Plan:
     def __str__(self) -> str:
         """Return how much is quantized, and how large it will be, in one line."""
         totals = self.totals
+        modules = totals.get("modules")
         return (
             f"{totals['quantize']} of {totals['parameters']} tensors quantized, "
             f"{totals['bytes_before']:,} -> {totals['bytes_after']:,} bytes, "
             f"{totals['bits_per_weight']} bits/weight"
-        ) + (f", {totals['modules']} modules quantized" if self.modules else "")
+        ) + (f", {modules} module{'s' * (modules != 1)} quantized" if self.modules else "")
 
     @property
     def totals(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from torch import nn
 from qconfig.errors import QuantTensorError
 from qconfig.modules.activation_quantizer import ActivationQuantizer
 from qconfig.modules.bias_quantizer import BiasQuantizer, ExternalBiasQuantizer, bias_quantizer
+from qconfig.modules.construction import TakesModule, check_source
 from qconfig.modules.metadata_cache import UsesMetadata, plain
 from qconfig.modules.weight_quantizer import WeightQuantizer
 from qconfig.tensors.fake_quantized import PreparedForTraining, adopt
@@ -15,7 +16,7 @@ from qconfig.tensors.quant_tensor.base import QuantTensor
 from qconfig.versioning import Config
 
 
-class QuantModule(PreparedForTraining, UsesMetadata):
+class QuantModule(TakesModule, PreparedForTraining, UsesMetadata):
     """A module that may return quant tensors.
 
     Attributes:
@@ -26,6 +27,7 @@ class QuantModule(PreparedForTraining, UsesMetadata):
 
     def _init_from(self, source: nn.Module | None, *, return_quant_tensor: bool) -> None:
         """Begin as the module that this one takes the place of; None for a new one."""
+        check_source(type(self), source)
         nn.Module.__init__(self)
         if source is not None:
             adopt(self, source)

@@ -16,7 +16,8 @@ from qconfig.codec.converter import unstructure
 from qconfig.codec.documents import parse_config_document
 from qconfig.codec.strict_json import dumps_compact, loads
 from qconfig.configs.float_formats import minifloat_of
-from qconfig.errors import CheckpointError, QconfigError, shown
+from qconfig.configs.quant_relations import FakeQuantizedConfig
+from qconfig.errors import CheckpointError, QconfigError, UsageError, shown
 from qconfig.versioning import Config
 
 RECORD = "config"
@@ -24,8 +25,20 @@ RECORD = "config"
 
 
 def own_part(config: Any) -> Any:
-    """Return a config without those of input, output and bias: what one quantizer records."""
-    return evolve(config, input=None, output=None, bias=None)
+    """Return a config without those of input, output and bias: what one quantizer records.
+
+    Raises:
+        UsageError: it is no config of the fake-quantized family.
+    """
+    if not isinstance(config, FakeQuantizedConfig):
+        raise UsageError(
+            "a quantizer is made of a config",
+            found=config,
+            expected="a config of the fake-quantized family",
+            hint="such as IntQuantConfig(bit_width=4)",
+        )
+    own: Any = config
+    return evolve(own, input=None, output=None, bias=None)
 
 
 def document_bytes(config: Config) -> torch.Tensor:

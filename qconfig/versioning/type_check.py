@@ -8,7 +8,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
 
-from qconfig.errors import FieldError
+from qconfig.errors import FieldError, nearest
 
 Check = Callable[[Any], bool]
 
@@ -41,10 +41,32 @@ class FieldCheck:
                 f"{field.name} has a wrong type",
                 pointer=f"/{field.name}",
                 found=value,
-                expected=type_name(field.type),
+                expected=_expected(field),
+                hint=_near(field, value),
             )
         if self._check_bounds is not None:
             self._check_bounds(value, field.name)
+
+
+def _expected(field: "attrs.Attribute[Any]") -> str:
+    """Return what a field takes, in words: the names of choices where it takes names."""
+    names = _choices(field)
+    return "one of " + ", ".join(map(repr, names)) if names else type_name(field.type)
+
+
+def _near(field: "attrs.Attribute[Any]", value: Any) -> str | None:
+    """Return a hint that names the choice that a name is nearest to, or None."""
+    return nearest(value.upper(), _choices(field)) if isinstance(value, str) else None
+
+
+def _choices(field: "attrs.Attribute[Any]") -> list[str]:
+    """Return the names that the field's converter turns into members of its enum."""
+    kind: Any = field.type
+    convert: Any = field.converter
+    if convert is None or not isinstance(kind, type) or not issubclass(kind, Enum):
+        return []
+    extra = (None, field) if isinstance(convert, attrs.Converter) else ()
+    return [str(member.value) for member in kind if convert(member.value, *extra) is member]
 
 
 def _resolve(cls: type) -> None:

@@ -81,7 +81,7 @@ def test_kernels_and_embeddings(shape, module, config):
         (target_of((4,), "Linear", parameter="bias"), "it is no weight"),
         (
             target_of((4, 6, 3), "ConvTranspose1d"),
-            "axis 0 of ConvTranspose1d has its input channels",
+            "PerAxis(0) has the input channels of ConvTranspose1d: use PerAxis(1)",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -168,5 +168,8 @@ def test_what_a_checkpoint_is_not_given(tmp_path):
     config = rules(IntQuantConfig(input=seen, bias=IntQuantConfig()))
     plan = quantize_checkpoint(tmp_path / "plain", tmp_path / "c", config)
     assert plan.notes == (
-        "c: only weights are quantized; input and bias of the config are for modules",
+        (
+            "c: only weights are quantized, without input and bias of the config; weights stay "
+            "floats, rounded to a grid; packed, they are smaller"
+        ),
     )

@@ -131,8 +131,18 @@ def from_packed(
         tensor: quantizes no activations.
 
     Raises:
-        QuantTensorError: it does, or its blocks are neither tensor, row nor groups of a row.
+        QuantTensorError: it does, or it is another tensor, or its blocks are neither tensor, row
+            nor groups of a row.
     """
+    if not isinstance(tensor, Int8Tensor | IntxUnpackedToInt8Tensor):
+        raise QuantTensorError(
+            "only packed integers become fake-quantized ones",
+            found=type(tensor).__name__,
+            expected="Int8Tensor or IntxUnpackedToInt8Tensor",
+            hint="it is unpacked already"
+            if isinstance(tensor, QuantTensor)
+            else "quantize it: qconfig.quantize_, or the constructor of a quant tensor",
+        )
     for name in _SAYS_NOTHING_MORE:
         if getattr(tensor, name, None) is not None:
             raise QuantTensorError(
