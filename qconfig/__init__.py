@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from qconfig.checkpoints.load import load_checkpoint
     from qconfig.checkpoints.quantize import quantize_checkpoint
     from qconfig.checkpoints.save import save_checkpoint
+    from qconfig.checkpoints.tensor_slice import TensorSlice
     from qconfig.checkpoints.upgrade import upgrade_checkpoint
     from qconfig.checkpoints.verify import verify_checkpoint
     from qconfig.codec.dtypes import DType
@@ -265,6 +266,7 @@ __all__ = [
     "ScaleStatistic",
     "SmoothQuantConfig",
     "SupportsActivationScaling",
+    "TensorSlice",
     "TensorSpec",
     "TruncAdaptiveAvgPool2d",
     "TruncAvgPool2d",

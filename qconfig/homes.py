@@ -20,6 +20,7 @@ HOMES = {
     "qconfig.checkpoints.load": ("load_checkpoint",),
     "qconfig.checkpoints.quantize": ("quantize_checkpoint",),
     "qconfig.checkpoints.save": ("save_checkpoint",),
+    "qconfig.checkpoints.tensor_slice": ("TensorSlice",),
     "qconfig.checkpoints.upgrade": ("upgrade_checkpoint",),
     "qconfig.checkpoints.verify": ("verify_checkpoint",),
     "qconfig.codec.dtypes": ("DType",),

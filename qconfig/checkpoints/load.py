@@ -1,18 +1,20 @@
 """Load a checkpoint of any version into memory, quantized tensors as tensor subclasses."""
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.contradictions import config_contradictions
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.subset import cut, slices_of, with_names
+from qconfig.checkpoints.tensor_slice import TensorSlice, outline
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.layout_values import loaded
+from qconfig.codec.layout_values import loaded, present_fields, with_values
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
-from qconfig.codec.tensor_values import LazyTensor
+from qconfig.codec.tensor_values import ByteRange, LazyTensor
 from qconfig.errors import (
     CheckpointError,
     InexactWarning,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 
 _MOST_HINTS = 20
+_ALIGNED = 64
+"""Bytes at a multiple of which the tensors of our files start."""
 
 
 def load_checkpoint(
@@ -41,8 +45,12 @@ def load_checkpoint(
     follow_symlinks: bool = False,
     dialect: str | None = None,
     writer: Writer | str | None = None,
+    names: Sequence[str] | str | None = None,
+    slices: Mapping[str, TensorSlice] | None = None,
 ) -> "dict[str, torch.Tensor]":
     """Return the state_dict of a checkpoint; layouts of earlier versions are brought up to date.
+
+    All headers are read and checked, and of tensors only what was asked for.
 
     Warns with an `InexactWarning` where tensors of another library are not carried exactly, or
     something about them had to be assumed; `inspect_checkpoint` says what, tensor by tensor.
@@ -53,15 +61,24 @@ def load_checkpoint(
             are tied in the model need to be stored under one of them only.
         mmap: map the files, so that bytes are read when they are used; the files must then keep
             their size while the tensors live. False reads everything now.
-        device: where the tensors go; None leaves them on the CPU.
+        device: where the tensors go; None leaves them on the CPU. For `"meta"` none is read.
         ignore: names in the checkpoint that the model need not have.
         follow_symlinks: accept shards that are links to files elsewhere.
         dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
         writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
+        names: only tensors whose names one of these patterns matches: names, globs, or `re:` and
+            a regular expression. The checkpoint must have a match for each.
+        slices: which part of a tensor to take, by pattern of its name. Scales and zero points of
+            quantized tensors are cut like their codes, and none is left out for being 0, so that
+            all parts have the same fields.
 
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer.
-        UsageError: there is no such device.
+        UsageError: there is no such device, or something else than slices is given.
+        RuleError: not a pattern.
+        CheckpointError: a pattern matches nothing.
+        CheckpointError, LayoutError, UnsupportedOperationError: tensors that cannot be cut exactly,
+            all at once, before anything is read.
         CheckpointError: names or shapes do not fit the model, or tensors are quantized otherwise
             than the model's, or than the config beside them says; all at once, the model unchanged.
     """
@@ -76,13 +93,17 @@ def load_checkpoint(
         writer=Writer.of(writer),
         keep_config=False,
     )
+    pieces = slices_of(checkpoint, slices or {})
+    if names is not None:
+        checkpoint = with_names(checkpoint, names)
     _warn(path, checkpoint)
     raise_problems(config_contradictions(checkpoint))
-    state_dict = {name: tensor.load() for name, tensor in checkpoint.plain.items()}
+    checkpoint, sliced = cut(checkpoint, pieces)
+    state_dict: dict[str, torch.Tensor] = {}
+    for name, tensor in checkpoint.plain.items():
+        state_dict[name] = _placed(tensor, device)
     for fqn, layout in checkpoint.layouts.items():
-        state_dict[fqn] = _tensor(checkpoint, fqn, layout)
-    if device is not None:
-        state_dict = {name: tensor.to(device) for name, tensor in state_dict.items()}
+        state_dict[fqn] = _tensor(checkpoint, fqn, layout, device, is_whole=fqn not in sliced)
     state_dict |= {alias: state_dict[name] for alias, name in checkpoint.ties.items()}
     if model is not None:
         ignored = set(ignore)
@@ -207,22 +228,64 @@ def _difference(expected: "torch.Tensor", found: "torch.Tensor") -> tuple[str, s
     return expected.difference(found)
 
 
-def _tensor(checkpoint: Checkpoint, fqn: str, layout: Layout) -> "torch.Tensor":
+def _placed(tensor: LazyTensor, device: "torch.device | str | None") -> "torch.Tensor":
+    if device is None:
+        return tensor.load()
+    return outline(tensor) if _is_meta(device) else tensor.load().to(device)
+
+
+def _is_meta(device: "torch.device | str | None") -> bool:
+    import torch
+
+    return device is not None and torch.device(device).type == "meta"
+
+
+def _tensor(
+    checkpoint: Checkpoint,
+    fqn: str,
+    layout: Layout,
+    device: "torch.device | str | None",
+    *,
+    is_whole: bool,
+) -> "torch.Tensor":
     from qconfig.tensors.classes import tensor_class_of
 
     try:
         current = registry.convert(layout)
-        in_memory = loaded(current)
         tensor_class = tensor_class_of(type(current))
-        tensor: torch.Tensor = tensor_class.from_layout(tensor_class.simplify(in_memory))
+        if _is_meta(device):
+            lazy = {field: getattr(current, field) for field in present_fields(current)}
+            in_memory = with_values(current, {f: outline(t) for f, t in lazy.items()})
+        else:
+            in_memory = loaded(current)
+            if is_whole:
+                in_memory = tensor_class.simplify(in_memory)
+        tensor: torch.Tensor = tensor_class.from_layout(in_memory)
     except QconfigError as error:
         raise error.at(file=checkpoint.place, fqn=fqn) from None
-    return tensor
+    return tensor if device is None else tensor.to(device)
 
 
 def _mapped(header: Header) -> dict[str, LazyTensor]:
-    def lazy(name: str, tensor: "torch.Tensor") -> LazyTensor:
-        entry = header.tensors[name]
-        return LazyTensor(entry.dtype, entry.shape, lambda: tensor, header.byte_range(name))
+    """Return the tensors of a file, which is mapped when the first of them is asked for."""
+    mapped: dict[str, torch.Tensor] = {}
 
-    return {name: lazy(name, tensor) for name, tensor in mapped_tensors(header).items()}
+    def whole(name: str) -> "torch.Tensor":
+        if not mapped:
+            mapped.update(mapped_tensors(header))
+        return mapped[name]
+
+    def lazy(name: str) -> LazyTensor:
+        entry, source = header.tensors[name], header.byte_range(name)
+
+        def read(part: ByteRange) -> "torch.Tensor":
+            import torch
+
+            flat = whole(name).reshape(-1).view(torch.uint8)
+            taken = flat.narrow(0, part.offset - source.offset, part.length)
+            # What starts between the places where tensors of a file do is slow, or not to be used.
+            return taken.clone() if part.offset % _ALIGNED else taken
+
+        return LazyTensor(entry.dtype, entry.shape, lambda: whole(name), source, read)
+
+    return {name: lazy(name) for name in header.tensors}

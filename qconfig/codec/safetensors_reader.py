@@ -69,19 +69,19 @@ def mapped_tensors(header: Header) -> "dict[str, torch.Tensor]":
 
 
 def _lazy_tensor(name: str, entry: TensorEntry, source: ByteRange) -> LazyTensor:
-    def load() -> "torch.Tensor":
+    def read(part: ByteRange) -> "torch.Tensor":
         import torch
 
-        flat = torch.empty(source.length, dtype=torch.uint8, device="cpu")
+        flat = torch.empty(part.length, dtype=torch.uint8, device="cpu")
         try:
-            with open_regular(source.path) as file, byte_view(flat) as view:
-                file.read_into(view, source.offset)
+            with open_regular(part.path) as file, byte_view(flat) as view:
+                file.read_into(view, part.offset)
         except (ContainerError, StorageError) as error:
             error.at(fqn=name)
             raise
-        return _shaped(flat, entry)
+        return flat
 
-    return LazyTensor(entry.dtype, entry.shape, load, source)
+    return LazyTensor(entry.dtype, entry.shape, lambda: _shaped(read(source), entry), source, read)
 
 
 def _shaped(flat: "torch.Tensor", entry: TensorEntry) -> "torch.Tensor":

@@ -79,12 +79,14 @@ class LazyTensor:
         shape: dimensions.
         load: gives the tensor, contiguous, with exactly that dtype and shape.
         source: the bytes in a file, as long as nothing but the shape has changed.
+        read: gives a part of `source`, as a vector of uint8, without reading the rest.
     """
 
     dtype: DType
     shape: tuple[int, ...]
     load: "Callable[[], torch.Tensor]"
     source: ByteRange | None = None
+    read: "Callable[[ByteRange], torch.Tensor] | None" = None
 
     def __repr__(self) -> str:
         """Return what an error may say of it."""
@@ -99,7 +101,49 @@ class LazyTensor:
         """Return the same bytes under another shape (one entry may be -1)."""
         target = _reshaped(self.shape, shape)
         load = self.load
-        return LazyTensor(self.dtype, target, lambda: load().reshape(target), self.source)
+        return LazyTensor(
+            self.dtype, target, lambda: load().reshape(target), self.source, self.read
+        )
+
+    def narrow(self, dim: int, start: int, length: int) -> "LazyTensor":
+        """Return `length` entries of a dimension from `start` on, without what they lie in.
+
+        Of a tensor in a file only those bytes are read that lie between the first and the last
+        entry; entries of dimension 0 lie together, so that nothing else is.
+
+        Args:
+            dim: the dimension, from 0.
+            start: the first entry.
+            length: how many, all there.
+
+        Raises:
+            LayoutError: there are no such entries.
+        """
+        rank, size = len(self.shape), self.shape[dim] if 0 <= dim < len(self.shape) else 0
+        if not (0 <= dim < rank and 0 <= start <= start + length <= size):
+            raise LayoutError(
+                "there are no such entries",
+                found=f"{start} to {start + length} along dimension {dim}",
+                expected=f"a part of shape {self.shape}",
+            )
+        shape = (*self.shape[:dim], length, *self.shape[dim + 1 :])
+        if shape == self.shape:
+            return self
+        load, dtype, source, read = self.load, self.dtype, self.source, self.read
+        if source is None or read is None:
+            # A copy, so that the rest can go.
+            return LazyTensor(dtype, shape, lambda: load().narrow(dim, start, length).clone())
+        entry = prod(self.shape[dim + 1 :]) * dtype.itemsize
+        first, taken = start * entry, length * entry
+        if prod(self.shape[:dim]) == 1:
+            part = ByteRange(source.path, source.offset + first, taken)
+            return LazyTensor(dtype, shape, lambda: _typed(read(part), dtype, shape), part, read)
+        rows, row = prod(self.shape[:dim]), self.shape[dim] * entry
+        return LazyTensor(
+            dtype,
+            shape,
+            lambda: _typed(_columns(read, source, (rows, row), (first, taken)), dtype, shape),
+        )
 
     def map(
         self,
@@ -129,6 +173,47 @@ class LazyTensor:
             return result
 
         return LazyTensor(kind, target, derived)
+
+
+_APART = 1 << 20
+"""Bytes of a row from which on a cut of columns reads row by row, and not what lies between."""
+
+_AT_ONCE = 1 << 24
+"""Bytes that a cut of columns reads at once otherwise, if a row is not more."""
+
+
+def _columns(
+    read: "Callable[[ByteRange], torch.Tensor]",
+    source: ByteRange,
+    matrix: tuple[int, int],
+    columns: tuple[int, int],
+) -> "torch.Tensor":
+    """Return some columns of a matrix of bytes, as (rows, taken) uint8.
+
+    Args:
+        read: gives a part of the matrix.
+        source: where it lies.
+        matrix: its rows, and bytes of a row.
+        columns: the first byte of a row that is taken, and how many are.
+    """
+    import torch
+
+    (rows, row), (first, taken) = matrix, columns
+    result = torch.empty(rows, taken, dtype=torch.uint8, device="cpu")
+    if not result.numel():
+        return result
+    at_once = 1 if taken >= _APART else max(_AT_ONCE // row, 1)
+    for top in range(0, rows, at_once):
+        count = min(at_once, rows - top)
+        # From the first byte that is taken to the last one.
+        length = (count - 1) * row + taken
+        flat = read(ByteRange(source.path, source.offset + top * row + first, length))
+        result[top : top + count] = flat.as_strided((count, taken), (row, 1))
+    return result
+
+
+def _typed(flat: "torch.Tensor", dtype: DType, shape: tuple[int, ...]) -> "torch.Tensor":
+    return flat.reshape(-1).view(dtype.to_torch()).reshape(shape)
 
 
 def _reshaped(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:
