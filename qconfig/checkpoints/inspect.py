@@ -4,22 +4,23 @@ A dialect may read a few tensors, and import torch for it, where they decide how
 """
 
 from collections import Counter
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from typing import Any
 
 from attrs import asdict, field, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint
-from qconfig.checkpoints.dialects import NATIVE
+from qconfig.checkpoints.dialects import NATIVE, TakesGuidance, dialects
 from qconfig.checkpoints.guidance import StateDictPlace
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.codec.dtypes import DType
-from qconfig.codec.layout_values import counted, layout_nbytes
+from qconfig.codec.layout_values import counted, layout_nbytes, present_fields
+from qconfig.codec.single_numbers import single_number
 from qconfig.codec.tensor_values import nbytes
 from qconfig.errors import QconfigError
-from qconfig.versioning import Layout, registry
+from qconfig.versioning import Layout, plain_fields, registry
 
 
 @frozen
@@ -39,6 +40,7 @@ class TensorSummary:
         origin: what another library stored, or None.
         changes: what of that is not carried exactly, and by how much.
         ambiguities: what its file does not say, and what is taken.
+        numbers: its tensors of one number by field, and beside such its plain flags and numbers.
     """
 
     fqn: str
@@ -53,6 +55,7 @@ class TensorSummary:
     origin: str | None = None
     changes: tuple[str, ...] = ()
     ambiguities: tuple[str, ...] = ()
+    numbers: dict[str, float | bool | str] = field(factory=dict)
 
     @property
     def bits_per_weight(self) -> float:
@@ -95,6 +98,12 @@ class Inspection:
         """How many tensors there are of each change and ambiguity, by its text."""
         changes = Counter(f"changes: {text}" for t in self.tensors for text in t.changes)
         return changes | Counter(f"not known: {x}" for t in self.tensors for x in t.ambiguities)
+
+    @property
+    def needs_config(self) -> bool:
+        """Whether an upgrade takes a config, because the files are of a form that says none."""
+        dialect = dialects.get(self.dialect)
+        return isinstance(dialect, TakesGuidance) and not self.layouts
 
     @property
     def outdated(self) -> bool:
@@ -208,4 +217,18 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
         registry.current(entry).version,
         layout_nbytes(layout),
         *(() if origin is None else (origin.type, origin.changes, origin.ambiguities)),
+        numbers=_numbers(layout),
     )
+
+
+def _numbers(layout: Layout) -> dict[str, float | bool | str]:
+    """Return the fields of a layout that are one number each, if one of them is a tensor."""
+    stored = {name: single_number(getattr(layout, name)) for name in present_fields(layout)}
+    # JSON has no words for what is not finite.
+    numbers: dict[str, float | bool | str] = {
+        n: x if isfinite(x) else str(x) for n, x in stored.items() if x is not None
+    }
+    if not numbers:
+        return {}
+    plain = {f.name: getattr(layout, f.name) for f in plain_fields(type(layout))}
+    return numbers | {n: x for n, x in plain.items() if isinstance(x, int)}

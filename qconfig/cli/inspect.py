@@ -25,6 +25,7 @@ _COLUMNS = (
     Column("bits/weight", right=True),
     Column("file"),
 )
+_NUMBERS = Column("numbers")
 
 
 @verb(
@@ -92,14 +93,19 @@ def command(
         _show_markdown(inspection, output, tensors=not no_tensors)
     else:
         if not no_tensors:
-            output.table(_COLUMNS, _rows(inspection))
+            output.table(_columns(inspection), _rows(inspection))
             output.line()
         for what, value in _summary(inspection):
             output.line(f"{what + ':':<14}{value}")
     output.notes(inspection.notes)
     output.notes(f"{t} ({counted(n, 'tensor')})" for t, n in inspection.remarks.items())
     if inspection.outdated:
-        output.note(f"note: not in today's layouts; qconfig upgrade {path} rewrites them")
+        said = [f"--from {dialect}"] if dialect is not None else []
+        said += [f"--key {key}"] if key is not None else []
+        said += [f"--strip-prefix {strip_prefix}"] if strip_prefix else []
+        said += ["--config FILE"] if inspection.needs_config else []
+        words = " ".join(["qconfig upgrade", str(path), "TARGET", *said])
+        output.note(f"note: not in today's form; {words} writes it")
 
 
 def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
@@ -128,7 +134,18 @@ def _summary(inspection: "Inspection") -> list[tuple[str, str]]:
     return summary
 
 
+def _columns(inspection: "Inspection") -> tuple[Column, ...]:
+    """Return the columns of the table; that of numbers where some tensor has any."""
+    return (*_COLUMNS, _NUMBERS) if any(t.numbers for t in inspection.tensors) else _COLUMNS
+
+
+def _number(name: str, value: float | bool | str) -> str:
+    is_word = isinstance(value, bool | str)
+    return f"{name} {str(value).lower() if is_word else format(value, '.4g')}"
+
+
 def _rows(inspection: "Inspection") -> list[list[str]]:
+    has_numbers = _NUMBERS in _columns(inspection)
     return [
         [
             t.fqn,
@@ -138,6 +155,7 @@ def _rows(inspection: "Inspection") -> list[list[str]]:
             str(t.bytes),
             f"{t.bits_per_weight:.2f}",
             t.shard,
+            *([", ".join(_number(*pair) for pair in t.numbers.items())] if has_numbers else []),
         ]
         for t in inspection.tensors
     ]
@@ -150,5 +168,5 @@ def _show_markdown(inspection: "Inspection", output: Output, *, tensors: bool) -
     if tensors:
         output.line()
         rows = [[printable(cell) for cell in row] for row in _rows(inspection)]
-        for line in markdown(_COLUMNS, rows):
+        for line in markdown(_columns(inspection), rows):
             output.line(line)

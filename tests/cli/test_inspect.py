@@ -1,6 +1,10 @@
 """`qconfig inspect`."""
 
+import torch
+
+from qconfig import IntQuantTensor, save_checkpoint
 from tests.cli.calls import call, call_json, cells
+from tests.dialects.brevitas.samples import FILES
 
 
 def test_table(old_model):
@@ -62,3 +66,32 @@ def test_symlinks(old_model, tmp_path):
     shard.symlink_to(tmp_path / "elsewhere")
     assert call("inspect", old_model).exit_code == 3
     assert call("inspect", old_model, "--follow-symlinks").exit_code == 0
+
+
+def test_numbers_of_quant_tensors_are_shown(tmp_path):
+    """Bit width and sign stand in the table and in JSON, though one is a tensor."""
+    quantized = IntQuantTensor(torch.ones(2, 2), 0.5, 0.0, 4.0, signed=True)
+    save_checkpoint({"a.w": quantized, "b": torch.ones(2)}, tmp_path / "q")
+    header, line, *_ = call("inspect", tmp_path / "q").stdout.splitlines()
+    assert cells(header)[-1] == "numbers"
+    assert "bit_width 4, signed true" in cells(line)[-1]
+    _, document = call_json("inspect", tmp_path / "q")
+    assert document["result"]["tensors"][0]["numbers"]["bit_width"] == 4.0
+
+
+def test_tables_without_such_numbers_have_no_column(old_model):
+    """Other checkpoints look as they always did."""
+    assert "numbers" not in call("inspect", old_model).stdout
+
+
+def test_the_note_names_a_command_that_works(tmp_path):
+    """The arguments that were needed to look at a file stand in the command that upgrades it."""
+    torch.save({"model": {"a": torch.ones(2)}}, tmp_path / "a.pt")
+    shown = call("inspect", tmp_path / "a.pt", "--key", "model").stderr
+    assert f"qconfig upgrade {tmp_path / 'a.pt'} TARGET --key model writes it" in shown
+
+
+def test_the_note_asks_for_a_config_where_one_is_needed():
+    """A state_dict of Brevitas says no bit widths."""
+    shown = call("inspect", FILES / "0.13.4" / "activations.state_dict.pt").stderr
+    assert "TARGET --config FILE writes it" in shown

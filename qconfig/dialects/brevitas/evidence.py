@@ -18,6 +18,8 @@ _ROWS, _ELEMENTS = 32, 2**18
 _REPEATS = 8
 """Elements of a row for each value that it takes, for its values to be a grid."""
 
+NO_CONFIG = "give the config that the model was quantized with, or drop its names"
+
 _ANY_TYPE = frozenset({Kind.SENTINEL, Kind.FLAG, Kind.HANDLER, Kind.OTHER})
 _WITHOUT_BITS = frozenset({Kind.SENTINEL, Kind.FLAG})
 
@@ -58,7 +60,7 @@ def with_configs(stage: Stage, settings: Settings) -> Stage:
                 fqn=key.quantizer,
                 found=key.name,
                 expected="a config for it: Brevitas saves neither bit widths nor formats",
-                hint="give the config that the model was quantized with, or drop its names",
+                hint=NO_CONFIG,
             ),
         )
     return stage.without(unknown).noting(problems=problems.values())

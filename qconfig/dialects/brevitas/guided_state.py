@@ -20,7 +20,7 @@ from qconfig.versioning import Layout
 
 UNCONVERTED = (
     "these are the names of Brevitas' quantizers; an upgrade converts them, with the config that "
-    "the model was quantized with"
+    "the model was quantized with (--config)"
 )
 NOTHING_QUANTIZED = (
     "nothing here is of a quantizer: Brevitas saves none of what is constant, and weights before "

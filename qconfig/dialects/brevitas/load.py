@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qconfig.codec.tensor_values import LazyTensor
+from qconfig.dialects.brevitas.evidence import NO_CONFIG
 from qconfig.dialects.brevitas.expectations import ROLES
 from qconfig.dialects.brevitas.quantizer_keys import dotted
 from qconfig.dialects.brevitas.selection import first_word, selects
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 _MOST_HINTS = 20
+_QUANTIZE = (
+    "qconfig.quantize_ the model first, with the config that this one was quantized with, or drop "
+    "the names of the quantizer"
+)
 
 
 def load_brevitas_state_dict(
@@ -73,7 +78,13 @@ def load_brevitas_state_dict(
         dict(norms or {}),
         eps,
     )
-    stage = converted(lazy, settings)
+    try:
+        stage = converted(lazy, settings)
+    except QconfigError as error:
+        prefix = _foreign_prefix(lazy, own)
+        for problem in error.problems:
+            problem.hint = prefix or (_QUANTIZE if problem.hint == NO_CONFIG else problem.hint)
+        raise
     entries = _entries(own, stage, settings, tuple(cast))
     model.load_state_dict(entries, strict=True)
     return StateDictReport(stage.changes, stage.ambiguities)
@@ -85,10 +96,11 @@ def _entries(
     """Return the whole state_dict that the model is to have, checked against the one it has."""
     problems: list[QconfigError] = []
     entries: dict[str, Any] = {}
+    prefix = _foreign_prefix(stage.state, own)
     for name, lazy in stage.state.items():
         if name not in own:
             near = nearest(name, own) if len(problems) < _MOST_HINTS else None
-            hint = near or "drop its name to leave it out"
+            hint = prefix or near or "drop its name to leave it out"
             problems.append(CheckpointError("the model has no such tensor", fqn=name, hint=hint))
             continue
         problem, entries[name] = _fitted(name, lazy, own[name], cast)
@@ -104,6 +116,14 @@ def _entries(
             problems.append(CheckpointError("the file lacks a tensor of the model", fqn=name))
     raise_problems(problems[:MOST_PROBLEMS])
     return entries
+
+
+def _foreign_prefix(state: Mapping[str, LazyTensor], own: Mapping[str, Any]) -> str | None:
+    """Return what to do where all names begin with a word that the model does not know."""
+    first = {name.partition(".")[0] for name in state}
+    if len(first) != 1 or not any(name.partition(".")[2] in own for name in state):
+        return None
+    return f"take {first.pop()!r} and its dot off the names of the state_dict"
 
 
 def _beside(name: str) -> str:

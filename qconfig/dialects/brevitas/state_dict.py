@@ -165,6 +165,7 @@ def lazy_state(state_dict: Mapping[Any, Any]) -> dict[str, LazyTensor]:
                     fqn=name if isinstance(name, str) else None,
                     found=value if isinstance(name, str) else name,
                     expected="a tensor by its name",
+                    hint=f"pass the entry {name!r} alone" if isinstance(value, Mapping) else None,
                 )
             )
             continue

@@ -19,6 +19,7 @@ ERROR, INITIALISE, DERIVE = "error", "initialise", "derive"
 WORDS = (ERROR, INITIALISE, DERIVE)
 
 _INITIALISED = "the file lacks it; the model keeps what it begins with"
+_NOT_CALIBRATED = f"{_INITIALISED}, which no data has calibrated"
 _DERIVED = "the file lacks it; computed from the weight as the config says"
 _FROM_CONFIG = "the file lacks it; what the config begins with"
 _EXPANDED = "one number for each channel in place of one for all, as was asked for"
@@ -72,7 +73,8 @@ def _filled(stage: Stage, settings: Settings, config: Any, place: tuple[str, str
     old = dotted(layer, role, fused + _OLD_NAMES[public])
     word = first_word(settings.missing, name, old) or ERROR
     if word == INITIALISE:
-        return stage.noting([Change(Done.INITIALISED, (), name, _INITIALISED)])
+        why = _INITIALISED if role == WEIGHT else _NOT_CALIBRATED
+        return stage.noting([Change(Done.INITIALISED, (), name, why)])
     derived = _derived(stage, config, place) if word == DERIVE else None
     if derived is None:
         return stage.noting(problems=[_lacks(name, role, word)])
@@ -86,7 +88,8 @@ def _lacks(name: str, role: str, word: str) -> QconfigError:
             "nothing in the file says what is missing",
             fqn=name,
             found=f"the policy {DERIVE}",
-            expected=f"the policy {INITIALISE} for what an activation was calibrated to",
+            expected=f"the policy {INITIALISE}, which leaves an activation uncalibrated",
+            hint="calibrate it, or train, after it was loaded: only weights show their scales",
         )
     return CheckpointError(
         "the file lacks a tensor of a quantizer",
