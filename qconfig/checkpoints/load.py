@@ -260,10 +260,20 @@ def _tensor(
             in_memory = loaded(current)
             if is_whole:
                 in_memory = tensor_class.simplify(in_memory)
+            else:
+                in_memory = _aligned(in_memory)
         tensor: torch.Tensor = tensor_class.from_layout(in_memory)
     except QconfigError as error:
         raise error.at(file=checkpoint.place, fqn=fqn) from None
     return tensor if device is None else tensor.to(device)
+
+
+def _aligned(layout: Layout) -> Layout:
+    """Return the layout with tensors where kernels want them, as `simplify` puts those of wholes."""
+    values = {field: getattr(layout, field) for field in present_fields(layout)}
+    return with_values(
+        layout, {f: t.clone() if t.data_ptr() % _ALIGNED else t for f, t in values.items()}
+    )
 
 
 def _mapped(header: Header) -> dict[str, LazyTensor]:
@@ -282,9 +292,10 @@ def _mapped(header: Header) -> dict[str, LazyTensor]:
             import torch
 
             flat = whole(name).reshape(-1).view(torch.uint8)
-            taken = flat.narrow(0, part.offset - source.offset, part.length)
-            # What starts between the places where tensors of a file do is slow, or not to be used.
-            return taken.clone() if part.offset % _ALIGNED else taken
+            begin = part.offset - source.offset
+            taken = flat.narrow(0, begin, part.length)
+            # A part starts at no worse place than the whole.
+            return taken.clone() if begin % _ALIGNED else taken
 
         return LazyTensor(entry.dtype, entry.shape, lambda: whole(name), source, read)
 
