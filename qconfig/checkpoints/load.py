@@ -258,10 +258,7 @@ def _tensor(
             in_memory = with_values(current, {f: outline(t) for f, t in lazy.items()})
         else:
             in_memory = loaded(current)
-            if is_whole:
-                in_memory = tensor_class.simplify(in_memory)
-            else:
-                in_memory = _aligned(in_memory)
+            in_memory = tensor_class.simplify(in_memory) if is_whole else _aligned(in_memory)
         tensor: torch.Tensor = tensor_class.from_layout(in_memory)
     except QconfigError as error:
         raise error.at(file=checkpoint.place, fqn=fqn) from None
@@ -269,7 +266,7 @@ def _tensor(
 
 
 def _aligned(layout: Layout) -> Layout:
-    """Return the layout with tensors where kernels want them, as `simplify` puts those of wholes."""
+    """Return the layout with tensors where kernels want them; wholes get this by `simplify`."""
     values = {field: getattr(layout, field) for field in present_fields(layout)}
     return with_values(
         layout, {f: t.clone() if t.data_ptr() % _ALIGNED else t for f, t in values.items()}
