@@ -216,7 +216,9 @@ def _quantized(checkpoint: Checkpoint, fqn: str, layout: Layout) -> TensorSummar
         registry.current(entry).name,
         registry.current(entry).version,
         layout_nbytes(layout),
-        *(() if origin is None else (origin.type, origin.changes, origin.ambiguities)),
+        origin=None if origin is None else origin.type,
+        changes=() if origin is None else origin.changes,
+        ambiguities=() if origin is None else origin.ambiguities,
         numbers=_numbers(layout),
     )
 

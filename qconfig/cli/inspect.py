@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -139,7 +139,7 @@ def _columns(inspection: "Inspection") -> tuple[Column, ...]:
     return (*_COLUMNS, _NUMBERS) if any(t.numbers for t in inspection.tensors) else _COLUMNS
 
 
-def _number(name: str, value: float | bool | str) -> str:
+def _number(name: str, value: Any) -> str:
     is_word = isinstance(value, bool | str)
     return f"{name} {str(value).lower() if is_word else format(value, '.4g')}"
 
