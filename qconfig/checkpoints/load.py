@@ -177,16 +177,24 @@ def _is_real(tensor: "torch.Tensor") -> bool:
 def _misfits(
     expected: "Mapping[str, torch.Tensor]", entries: "Mapping[str, torch.Tensor]"
 ) -> list[QconfigError]:
+    from qconfig.modules.state_hints import hint_of_difference, hint_of_extra, hint_of_lacking
+
     problems: list[QconfigError] = [
-        CheckpointError("the checkpoint lacks a tensor of the model", fqn=name)
+        CheckpointError(
+            "the checkpoint lacks a tensor of the model",
+            fqn=name,
+            hint=hint_of_lacking(name, entries),
+        )
         for name in expected
         if name not in entries
     ]
     for name, tensor in entries.items():
         if name not in expected:
             # Looking for what is near takes long, and says little where nothing fits.
-            near = nearest(name, expected) if len(problems) < _MOST_HINTS else None
-            hint = near or "pass its name in `ignore` to leave it out"
+            hint = hint_of_extra(name, expected, entries)
+            if hint is None and len(problems) < _MOST_HINTS:
+                hint = nearest(name, expected)
+            hint = hint or "pass its name in `ignore` to leave it out"
             problems.append(CheckpointError("the model has no such tensor", fqn=name, hint=hint))
         elif tensor.shape != expected[name].shape:
             problems.append(
@@ -204,7 +212,8 @@ def _misfits(
                     fqn=name,
                     found=difference[0],
                     expected=difference[1],
-                    hint="load it into a model that is quantized as its config says, or is not yet",
+                    hint=hint_of_difference(expected[name], tensor)
+                    or "load it into a model that is quantized as its config says, or is not yet",
                 )
             )
         elif _is_real(tensor) != _is_real(expected[name]):
