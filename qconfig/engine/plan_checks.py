@@ -89,7 +89,7 @@ def check_rules_served(
             fqn=module,
             pointer=f"/rules/{number}",
             found=reasons,
-            hint="remove the rule, or name the module that holds the weight",
+            hint="give it another config, remove the rule, or name the module of the weight",
         )
         for (number, module), reasons in left.items()
         if (number, module) not in others

@@ -156,7 +156,7 @@ def test_exact_module_that_cannot_be_served():
     assert str(problem) == (
         "l.0.norm: /rules/0: w8 cannot serve any parameter of this module\n"
         "  found: ['weight: 1-D']\n"
-        "  hint: remove the rule, or name the module that holds the weight"
+        "  hint: give it another config, remove the rule, or name the module of the weight"
     )
 
 

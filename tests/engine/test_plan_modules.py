@@ -190,6 +190,11 @@ def test_documents_say_what_is_done(serving):
     assert Plan.from_dict(data) == plan
 
 
+def test_one_module_is_one(serving):
+    """A single module is counted in the singular."""
+    assert str(plan_model(Net(), document(("act", "a")))).endswith(", 1 module quantized")
+
+
 def test_a_document_is_read_strictly(serving):
     """Fields of a module that are unknown or missing are refused, with their place."""
     data = plan_model(Net(), document(("act", "a"))).to_dict()
