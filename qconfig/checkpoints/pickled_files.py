@@ -133,7 +133,7 @@ def place_hint(root: Any) -> str | None:
     if not found:
         return None
     best = next((key for key in found if "state_dict" in key or "model" in key), found[0])
-    return f"say --key {best}: the tensors lie there"
+    return f"the tensors lie under {best}: upgrade and inspect read them with --key {best}"
 
 
 def _has_tensors(value: Any) -> bool:

@@ -25,8 +25,8 @@ dialect = click.option(
     "--from",
     "dialect",
     metavar="DIALECT",
-    help="In whose form it is: qconfig, torchao, torchao-pickle, brevitas. Found out unless "
-    "you say so; pickles in a directory are read only then.",
+    help="In whose form it is: qconfig, torchao, torchao-pickle, brevitas, brevitas-safetensors. "
+    "Found out unless you say so; pickles in a directory are read only then.",
 )
 writer = click.option(
     "--writer",

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.cli.calls import RULES, call, write
+from tests.dialects.brevitas.samples import FILES
 from tests.torchao_pickles import PICKLES
 
 SAMPLE = PICKLES / "0.4.0" / "direct_mxfp4__bf16.pt"
@@ -82,3 +83,9 @@ def test_a_writer_may_be_named_as_torchao_names_itself() -> None:
     """What a build adds to a version is ignored, as all after the minor number is."""
     result = call("upgrade", SAMPLE, "--dry-run", "--writer", "torchao==0.4.0.post1+cu121")
     assert "MXTensor of 0.4: " in result.stdout
+
+
+def test_verify_says_why_its_exit_code_is_one() -> None:
+    """A file without problems and with a note is not called sound alone."""
+    result = call("verify", FILES / "0.13.4" / "activations.state_dict.pt")
+    assert (result.exit_code, "sound, with 1 note" in result.stdout) == (1, True)

@@ -180,7 +180,7 @@ def test_a_pickle_of_our_tensors_says_who_reads_it(tmp_path: Path) -> None:
         (
             {"state_dict": {"a": torch.ones(2)}},
             "the file holds more than a state_dict",
-            "say --key state_dict: the tensors lie there",
+            "the tensors lie under state_dict: upgrade and inspect read them with --key state_dict",
         ),
     ],
 )

@@ -53,7 +53,7 @@ def test_an_error_names_the_key(verb: str, tmp_path: Path) -> None:
     source = _saved(tmp_path / "a.pt", {"epoch": 3, "state_dict": {"a": torch.ones(2)}})
     target = () if verb == "inspect" else (tmp_path / "new",)
     refused = call(verb, source, *target)
-    assert "hint: say --key state_dict" in refused.stderr
+    assert "read them with --key state_dict" in refused.stderr
     assert call(verb, source, *target, "--key", "state_dict").exit_code == 0
 
 
