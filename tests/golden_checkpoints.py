@@ -2,7 +2,8 @@
 
 `tests/golden/<name>/v<n>/<case>.safetensors` holds one quantized tensor `layer.weight` in the form
 of `<case>.json` and a plain `layer.bias`; `<case>.upgraded.safetensors` is the same in today's
-layout, byte for byte what `upgrade_checkpoint` has to write.
+layout, byte for byte what `upgrade_checkpoint` has to write. Golden files have no digests: what
+0.1.0 wrote stays as it is, and what is written today is compared without them.
 """
 
 import tempfile
@@ -14,10 +15,13 @@ import torch
 
 from qconfig import upgrade_checkpoint
 from qconfig.checkpoints.contents import ShardContents
+from qconfig.checkpoints.record import METADATA_KEY
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_as_written
 from qconfig.codec.dtypes import DType
 from qconfig.codec.layout_values import present_fields, with_values
+from qconfig.codec.safetensors_header import read_header
+from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor, TensorSpec
 from qconfig.versioning import Kind, Layout
@@ -64,7 +68,18 @@ def upgraded_bytes(checkpoint: Path) -> bytes:
         report = upgrade_checkpoint(checkpoint, Path(folder) / "new")
         if not report.needed:
             return checkpoint.read_bytes()
-        return (Path(folder) / "new" / checkpoint.name).read_bytes()
+        return without_digests(Path(folder) / "new" / checkpoint.name)
+
+
+def without_digests(path: Path) -> bytes:
+    """Return a file as it would have been written without digests in its record."""
+    header = read_header(path)
+    record = strict_json.loads(header.metadata[METADATA_KEY])
+    del record["digests"]
+    record = strict_json.dumps_compact(record | {"container": 1})
+    bare = path.with_suffix(".bare")
+    write_safetensors(bare, lazy_tensors(header), header.metadata | {METADATA_KEY: record})
+    return bare.read_bytes()
 
 
 def is_superseded(file: Path) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from attrs import field, frozen
 
 from qconfig.checkpoints.origin import Origin
+from qconfig.codec.digests import Digests
 from qconfig.codec.index_file import ShardIndex
 from qconfig.codec.regular_files import SourceFile
 from qconfig.codec.tensor_values import LazyTensor
@@ -41,6 +42,7 @@ class Checkpoint:
         consumed: names of further files of the directory that are part of the checkpoint, so that
             they are not carried along.
         left_out: the quantization config, where it was asked to be left out.
+        digests: of the shards that have them, by file name.
     """
 
     directory: Path
@@ -59,6 +61,7 @@ class Checkpoint:
     config: Config | None = None
     consumed: frozenset[str] = frozenset()
     left_out: Any = field(default=None, repr=False)
+    digests: dict[str, Digests] = field(factory=dict, repr=False)
 
     @property
     def place(self) -> Path:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from attrs import define, frozen
 
-from qconfig.checkpoints.record import METADATA_KEY, inner_name, write_record
+from qconfig.checkpoints.record import (
+    METADATA_KEY,
+    inner_name,
+    record_data,
+    with_digests,
+    write_record,
+)
+from qconfig.codec.digests import Digests
 from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.tensor_values import LazyTensor, TensorSpec, nbytes
 from qconfig.errors import CheckpointError, LayoutError
@@ -57,6 +64,11 @@ class ShardContents:
         if self.layouts or self.ties:
             record = {METADATA_KEY: write_record(self.layouts, self.ties)}
         return {"format": "pt"} | self.metadata | record
+
+    def digested_metadata(self) -> Callable[[Digests], dict[str, str]]:
+        """Return what gives the header metadata, always with our record, from the digests."""
+        metadata, record = self.header_metadata(), record_data(self.layouts, self.ties)
+        return lambda digests: metadata | {METADATA_KEY: with_digests(record, digests)}
 
 
 @define

@@ -7,6 +7,7 @@ from typing import Any
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.parts import surplus, with_tensors, wrong_ties
 from qconfig.checkpoints.record import METADATA_KEY, Record, inner_name, read_record
+from qconfig.codec.digests import Digests
 from qconfig.codec.layout_values import present_fields
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.tensor_values import LazyTensor
@@ -41,6 +42,7 @@ def assemble(
     specs: dict[str, Layout] = {}
     ties: dict[str, str] = {}
     metadata: dict[str, dict[str, str]] = {}
+    digests: dict[str, Digests] = {}
     problems: list[QconfigError] = []
     for shard, header in headers.items():
         tensors |= reader(header)
@@ -57,6 +59,8 @@ def assemble(
         ]
         specs |= record.layouts
         ties |= record.ties
+        if record.digests is not None:
+            digests[shard] = record.digests
     layouts: dict[str, Layout] = {}
     for fqn, spec in specs.items():
         try:
@@ -74,4 +78,6 @@ def assemble(
     raise_problems(surplus(plain, layouts), file=directory)
     shard_of |= {name: located[name] for name in plain}
     raise_problems(wrong_ties(ties, plain, layouts, tensors), file=directory)
-    return Checkpoint(directory, headers, plain, layouts, shard_of, ties, config, metadata)
+    return Checkpoint(
+        directory, headers, plain, layouts, shard_of, ties, config, metadata, digests=digests
+    )

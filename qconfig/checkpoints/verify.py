@@ -1,6 +1,6 @@
-"""Check a checkpoint against itself: records, index, config, and every stored value."""
+"""Check a checkpoint against itself: records, index, config, every stored value and digest."""
 
-from collections import Counter
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,12 @@ from attrs import frozen
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
 from qconfig.checkpoints.config_json import is_foreign, stored_config
 from qconfig.checkpoints.contradictions import contradictions
-from qconfig.checkpoints.events import Listener, Phase
+from qconfig.checkpoints.events import Listener
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.stored_bytes import check_stored_bytes, expected_digests
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.layout_values import layout_nbytes, loaded
 from qconfig.errors import QconfigError
-from qconfig.versioning import Layout, registry
 
 
 @frozen
@@ -26,11 +25,15 @@ class Verification:
         tensors: number of quantized tensors that were read.
         problems: everything that is wrong; empty for a sound checkpoint.
         notes: what is odd but harmless.
+        digests: number of stored tensors whose bytes were compared with a digest.
+        without_digests: the shards that have none, or none that this release can compute.
     """
 
     tensors: int
     problems: tuple[QconfigError, ...]
     notes: tuple[str, ...]
+    digests: int = 0
+    without_digests: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -44,6 +47,8 @@ class Verification:
             "tensors": self.tensors,
             "problems": [p.to_dict() for p in self.problems],
             "notes": list(self.notes),
+            "digests": self.digests,
+            "without_digests": list(self.without_digests),
         }
 
 
@@ -55,12 +60,14 @@ def verify_checkpoint(
     dialect: str | None = None,
     writer: Writer | str | None = None,
     keep_config: bool = True,
+    executor: Executor | None = None,
     listener: Listener | None = None,
 ) -> Verification:
     """Read a checkpoint whole, one tensor at a time, and return everything that is wrong with it.
 
     Checked are: headers, index and records against each other; scales (finite, positive) and zero
-    points; and that the stored config assigns to each tensor the layout that it has, both ways.
+    points; that the stored config assigns to each tensor the layout that it has, both ways; and
+    that headers and tensors are bit for bit what was written, in shards with digests.
 
     Args:
         path: a directory in Hugging Face shape, or one file; also of another library.
@@ -69,7 +76,9 @@ def verify_checkpoint(
         dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
         writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
         keep_config: False leaves the quantization config out, see `open_checkpoint`.
-        listener: called with every event, see `Event`; tensors are those that are quantized.
+        executor: checks several tensors at a time, in threads; None one after the other.
+        listener: called with every event, see `Event`; tensors are those that are quantized, and
+            in shards with digests all.
 
     Raises:
         QconfigError: the checkpoint cannot even be opened.
@@ -83,54 +92,34 @@ def verify_checkpoint(
         writer=Writer.of(writer),
         keep_config=keep_config,
     )
-    return verify_opened(checkpoint, job)
+    return verify_opened(checkpoint, job, executor=executor)
 
 
-def verify_opened(checkpoint: Checkpoint, job: Job) -> Verification:
+def verify_opened(
+    checkpoint: Checkpoint, job: Job, *, executor: Executor | None = None
+) -> Verification:
     """Read a checkpoint that is open and return everything that is wrong with it.
 
     Args:
         checkpoint: it is read whole.
-        job: is told of each quantized tensor, and of the end.
+        job: is told of each tensor that is read, and of the end.
+        executor: checks several tensors at a time, in threads.
     """
     checkpoint = job.reading(checkpoint)
-    problems = [*_stored_values(checkpoint, job), *_against_config(checkpoint)]
+    expected, problems = expected_digests(checkpoint)
+    problems += check_stored_bytes(checkpoint, expected, job, executor)
+    problems += _against_config(checkpoint)
     job.done()
     notes = list(checkpoint.notes)
     if is_foreign(checkpoint):
         notes.append(f"quantized by {checkpoint.quant_method!r}, and not checked here")
-    return Verification(len(checkpoint.layouts), tuple(problems), tuple(notes))
-
-
-def _stored_values(checkpoint: Checkpoint, job: Job) -> list[QconfigError]:
-    problems: list[QconfigError] = []
-    sizes = {fqn: layout_nbytes(layout) for fqn, layout in checkpoint.layouts.items()}
-    left = Counter(checkpoint.shard_of[fqn] for fqn in sizes)
-    job.start(sum(sizes.values()))
-    for fqn, layout in checkpoint.layouts.items():
-        try:
-            with job.phase(Phase.COMPUTE):
-                check_stored_values(layout)
-        except QconfigError as error:
-            problems += [p.at(file=checkpoint.place, fqn=fqn) for p in error.problems]
-        shard = checkpoint.shard_of[fqn]
-        job.tensor(shard, fqn, sizes[fqn])
-        left[shard] -= 1
-        if not left[shard]:
-            job.shard_done(shard)
-    return problems
-
-
-def check_stored_values(layout: Layout) -> None:
-    """Load one quantized tensor and check its values.
-
-    Raises:
-        LayoutError: a scale is not a positive finite number, or a code is out of range.
-        MigrationError: a step cannot carry the values.
-    """
-    from qconfig.tensors.classes import check_values
-
-    check_values(loaded(registry.convert(layout)))
+    return Verification(
+        len(checkpoint.layouts),
+        tuple(problems),
+        tuple(notes),
+        sum(len(digests) for digests in expected.values()),
+        tuple(name for name in checkpoint.shards if name not in expected),
+    )
 
 
 def _against_config(checkpoint: Checkpoint) -> list[QconfigError]:

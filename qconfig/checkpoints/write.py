@@ -12,11 +12,13 @@ from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.parts import surplus, wrong_ties
 from qconfig.codec import strict_json
+from qconfig.codec.digests import known_digests
 from qconfig.codec.index_file import index_document
 from qconfig.codec.new_directory import copy_file, new_directory, write_file
 from qconfig.codec.regular_files import check_unchanged
-from qconfig.codec.safetensors_writer import check_safetensors, write_safetensors
-from qconfig.codec.tensor_values import LazyTensor
+from qconfig.codec.safetensors_header import Header
+from qconfig.codec.safetensors_writer import Metadata, check_safetensors, write_safetensors
+from qconfig.codec.tensor_values import ByteRange, LazyTensor
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
 
 
@@ -29,6 +31,7 @@ def write_checkpoint(
     follow_symlinks: bool = False,
     executor: Executor | None = None,
     job: Job | None = None,
+    digests: bool = True,
 ) -> int:
     """Write a new checkpoint directory, whole or not at all, and return the bytes of its tensors.
 
@@ -41,6 +44,8 @@ def write_checkpoint(
         follow_symlinks: copy files of `origin` that are links to files elsewhere.
         executor: runs one job a shard; None writes one shard after the other.
         job: is told of the start, and of each stored tensor and shard.
+        digests: put a digest of each tensor into the record of its shard. Those of `origin` are
+            kept where its bytes are copied, so that what was damaged before stays known as such.
 
     Raises:
         CheckpointError, ContainerError, LayoutError, StorageError, UsageError: nothing is left.
@@ -56,7 +61,9 @@ def write_checkpoint(
     with new_directory(target, source=directory) as work:
         job.start(size)
         home = Path(directory or target)
-        _write_shards(work, shards, stored, home, executor=executor, job=job)
+        known = _known(origin) if digests and origin else {}
+        described = _described(shards, digests=digests)
+        _write_shards(work, described, stored, known, home, executor=executor, job=job)
         job.switch(Phase.WRITE)
         if origin:
             for source in origin.shards.values():
@@ -99,7 +106,16 @@ def check_contents(shards: Mapping[str, ShardContents], directory: Path) -> None
     """
     shards = _filled(shards)
     for name, tensors in _stored(shards, directory).items():
-        check_safetensors(directory / name, tensors, shards[name].header_metadata())
+        check_safetensors(directory / name, tensors, shards[name].digested_metadata())
+
+
+def _described(shards: Mapping[str, ShardContents], *, digests: bool) -> dict[str, Metadata]:
+    return {n: x.digested_metadata() if digests else x.header_metadata() for n, x in shards.items()}
+
+
+def _known(origin: Checkpoint) -> Mapping[ByteRange, str]:
+    files = ((origin.shards[name], digests) for name, digests in origin.digests.items())
+    return known_digests((file, digests) for file, digests in files if isinstance(file, Header))
 
 
 def _stored(
@@ -138,26 +154,27 @@ def _filled(shards: Mapping[str, ShardContents]) -> Mapping[str, ShardContents]:
 
 def _write_shards(
     work: Path,
-    shards: Mapping[str, ShardContents],
+    described: Mapping[str, Metadata],
     stored: Mapping[str, Mapping[str, LazyTensor]],
+    known: Mapping[ByteRange, str],
     home: Path,
     *,
     executor: Executor | None,
     job: Job,
 ) -> None:
     def write(name: str) -> None:
-        metadata, tensors = shards[name].header_metadata(), job.computing(stored[name])
+        metadata, tensors = described[name], job.computing(stored[name])
         try:
             with job.shard(name, tensors) as report:
-                write_safetensors(work / name, tensors, metadata, progress=report)
+                write_safetensors(work / name, tensors, metadata, known=known, progress=report)
         except QconfigError as error:
             raise error.at(file=home / name) from None
 
     if executor is None:
-        for name in shards:
+        for name in described:
             write(name)
         return
-    futures = [executor.submit(write, name) for name in shards]
+    futures = [executor.submit(write, name) for name in described]
     try:
         # The first failure ends the rest: what is written so far is thrown away anyway.
         with job.phase(None):

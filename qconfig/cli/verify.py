@@ -1,12 +1,24 @@
 """`qconfig verify`: read a checkpoint whole and report everything that is wrong with it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from qconfig.cli.output import Output, counted
-from qconfig.cli.progress import progress
-from qconfig.cli.verb import PATH, dialect, follow_symlinks, observed, verb, without_config, writer
+from qconfig.cli.progress import progress, threads
+from qconfig.cli.verb import (
+    PATH,
+    dialect,
+    follow_symlinks,
+    observed,
+    verb,
+    without_config,
+    writer,
+)
+
+if TYPE_CHECKING:
+    from qconfig.checkpoints.verify import Verification
 
 
 @verb(
@@ -20,6 +32,14 @@ from qconfig.cli.verb import PATH, dialect, follow_symlinks, observed, verb, wit
     is_flag=True,
     help="Refuse stray files and tensors missing in the index, instead of noting them.",
 )
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Check N tensors at a time, in threads.",
+)
 @dialect
 @writer
 @without_config
@@ -29,13 +49,14 @@ def command(
     *,
     path: Path,
     strict: bool,
+    jobs: int,
     dialect: str | None,
     writer: str | None,
     without_config: bool,
     follow_symlinks: bool,
     output: Output,
 ) -> int:
-    """Read a checkpoint whole and check every stored value.
+    """Read a checkpoint whole and check every stored value, and every digest that it has.
 
     PATH is a directory in Hugging Face shape or one file. Exit code 1 says that the
     checkpoint can be read and has problems or oddities; one that cannot even be opened gives 3, 4
@@ -43,7 +64,7 @@ def command(
     """
     from qconfig.checkpoints.verify import verify_checkpoint
 
-    with progress(output) as listener:
+    with threads(jobs) as executor, progress(output) as listener:
         found = verify_checkpoint(
             path,
             strict=strict,
@@ -51,6 +72,7 @@ def command(
             dialect=dialect,
             writer=writer,
             keep_config=not without_config,
+            executor=executor,
             listener=listener,
         )
     if output.as_json:
@@ -61,6 +83,15 @@ def command(
         count = len(found.problems)
         odd = f"sound, with {counted(len(found.notes), 'note')}"
         state = counted(count, "problem") if count else odd if found.notes else "sound"
-        output.line(f"{path}: {state}; {counted(found.tensors, 'quantized tensor')} read")
+        read = f"{counted(found.tensors, 'quantized tensor')} read"
+        output.line(f"{path}: {state}; {read}, {_digests(found)}")
     output.notes(found.notes)
     return 0 if found.ok and not found.notes else 1
+
+
+def _digests(found: "Verification") -> str:
+    missing = len(found.without_digests)
+    if missing and not found.digests:
+        return "no digests"
+    text = f"{counted(found.digests, 'digest')} {'match' if found.ok else 'compared'}"
+    return f"{text}, none in {counted(missing, 'file')}" if missing else text

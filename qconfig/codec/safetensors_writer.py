@@ -4,6 +4,8 @@ Tensors that are still the bytes of another file are copied by the kernel. What 
 should be ready for vector instructions: data begins at a multiple of 64, tensors whose size is one
 come first and therefore stay there, and the rest follows in the order of safetensors 0.8.0 (widest
 dtypes first, so that each lies at a multiple of its own width, then by name).
+
+A header with digests is written when all tensors are, into the space that was left for it.
 """
 
 import os
@@ -15,11 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
-from qconfig.codec.byte_copy import NO_ROOM, NO_SPACE, copy_range, write_all
+from qconfig.codec.byte_copy import CHUNK, NO_ROOM, NO_SPACE, copy_range, write_all
+from qconfig.codec.digests import (
+    BLANK,
+    Digests,
+    digest,
+    digests_in,
+    header_digest,
+    passed_on,
+)
 from qconfig.codec.dtypes import DType
 from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.raw_memory import byte_view
-from qconfig.codec.regular_files import open_regular
+from qconfig.codec.regular_files import OpenFile, open_regular
 from qconfig.codec.safetensors_entries import METADATA_KEY, header_shape
 from qconfig.codec.safetensors_header import LENGTH_BYTES, parse_header
 from qconfig.codec.strict_json import dumps_compact
@@ -29,7 +39,14 @@ from qconfig.errors import ContainerError, FieldError, QconfigError, StorageErro
 if TYPE_CHECKING:
     import torch
 
+Metadata = Mapping[str, str] | Callable[[Digests], Mapping[str, str]]
+"""Header metadata; or what makes it from digests, which then are computed while writing.
+
+Digests of as many tensors have to give strings of the same length.
+"""
+
 _ALIGNMENT = 64
+_WINDOW = 64 * 2**20  # what the kernel has just copied is in memory when it is digested
 _Item = tuple[str, LazyTensor, int]  # name, tensor, bytes
 _D = DType
 _ORDER = {
@@ -59,9 +76,10 @@ class _Run:
 def write_safetensors(
     path: Path | str,
     tensors: Mapping[str, LazyTensor],
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     *,
     limits: Limits = DEFAULT_LIMITS,
+    known: Mapping[ByteRange, str] | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> None:
     """Write a new safetensors file and bring it to the disk.
@@ -75,6 +93,8 @@ def write_safetensors(
             written and dropped before the next, in the order of this mapping.
         metadata: goes under `__metadata__`, which is left out if there is none.
         limits: bounds on the header.
+        known: digests of byte ranges, which are copied without being read then. Where one is
+            wrong, so is the file's, and whoever checks it finds that out.
         progress: called with the name and the bytes of each tensor that has been written.
 
     Raises:
@@ -84,25 +104,30 @@ def write_safetensors(
     """
     path = Path(path)
     items, header, size = _planned(path, tensors, metadata, limits)
+    found: dict[str, str] | None = {} if callable(metadata) else None
     with _new_file(path, size) as target:
         with _writing(path, size):
             _reserve(target, size)
-            write_all(target, header)
+            if found is None:
+                write_all(target, header)
         for run in _runs(items, list(tensors), len(header)):
             with _writing(path, size):
                 os.lseek(target, run.position, os.SEEK_SET)
-            _write_run(path, target, size, run)
+            _write_run(path, target, size, run, known=known or {}, found=found)
             if progress:
                 for name, _, length in run.tensors:
                     progress(name, length)
         with _writing(path, size):
+            if found is not None and callable(metadata):
+                os.lseek(target, 0, os.SEEK_SET)
+                write_all(target, _digested_header(items, metadata, found, len(header)))
             os.fsync(target)
 
 
 def check_safetensors(
     path: Path | str,
     tensors: Mapping[str, LazyTensor],
-    metadata: Mapping[str, str],
+    metadata: Metadata,
     *,
     limits: Limits = DEFAULT_LIMITS,
 ) -> None:
@@ -121,13 +146,14 @@ def check_safetensors(
 
 
 def _planned(
-    path: Path, tensors: Mapping[str, LazyTensor], metadata: Mapping[str, str], limits: Limits
+    path: Path, tensors: Mapping[str, LazyTensor], metadata: Metadata, limits: Limits
 ) -> tuple[list[_Item], bytes, int]:
     """Return the tensors in the order of the file, its header, and its bytes."""
     try:
         items = [(name, tensor, _length(name, tensor)) for name, tensor in tensors.items()]
         items.sort(key=_place)
-        return items, *_header(path, items, metadata, limits)
+        said = metadata(Digests.blank(len(items))) if callable(metadata) else metadata
+        return items, *_header(path, items, said, limits)
     except ContainerError as error:
         error.at(file=path)
         raise
@@ -159,11 +185,16 @@ def _length(name: str, tensor: LazyTensor) -> int:
 
 
 def _header(
-    path: Path,
-    items: list[_Item],
-    metadata: Mapping[str, str],
-    limits: Limits,
+    path: Path, items: list[_Item], metadata: Mapping[str, str], limits: Limits
 ) -> tuple[bytes, int]:
+    header = _header_bytes(items, metadata)
+    size = len(header) + sum(length for *_, length in items)
+    # Reading the header back here means that no rule can differ between reader and writer.
+    parse_header(header, file_size=size, path=path, limits=limits)
+    return header, size
+
+
+def _header_bytes(items: list[_Item], metadata: Mapping[str, str]) -> bytes:
     content: dict[str, Any] = {METADATA_KEY: dict(sorted(metadata.items()))} if metadata else {}
     position = 0
     for name, tensor, length in items:
@@ -185,11 +216,26 @@ def _header(
     except FieldError as error:
         raise ContainerError(f"in the header: {error.message}", found=error.found) from None
     text += b" " * (-(LENGTH_BYTES + len(text)) % _ALIGNMENT)
-    header = len(text).to_bytes(LENGTH_BYTES, "little") + text
-    size = len(header) + position
-    # Reading the header back here means that no rule can differ between reader and writer.
-    parse_header(header, file_size=size, path=path, limits=limits)
-    return header, size
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
+
+
+def _digested_header(
+    items: list[_Item],
+    metadata: Callable[[Digests], Mapping[str, str]],
+    found: Mapping[str, str],
+    length: int,
+) -> bytes:
+    tensors = {name: tensor for name, tensor, _ in items}
+    stated = tuple(found[name] for name in sorted(found))
+    own = header_digest(metadata(Digests(BLANK, stated)), tensors)
+    header = _header_bytes(items, metadata(Digests(own, stated)))
+    if len(header) != length:
+        raise ContainerError(
+            "the header has another length with its digests",
+            found=f"{len(header)} bytes",
+            expected=f"{length} bytes",
+        )
+    return header
 
 
 def _runs(items: list[_Item], order: list[str], position: int) -> Iterator[_Run]:
@@ -226,16 +272,60 @@ def _follows(source: ByteRange, before: ByteRange) -> bool:
     return source.path == before.path and source.offset == before.offset + before.length
 
 
-def _write_run(path: Path, target: int, size: int, run: _Run) -> None:
+def _write_run(
+    path: Path,
+    target: int,
+    size: int,
+    run: _Run,
+    *,
+    known: Mapping[ByteRange, str],
+    found: dict[str, str] | None,
+) -> None:
+    """Write tensors at the position of `target`, and their digests into `found`, if it is there."""
     if run.source is not None:
         with open_regular(run.source.path) as file, _writing(path, size):
-            copy_range(file, run.source.offset, run.source.length, target)
+            _copy_run(file, target, run.source, run.tensors, known=known, found=found)
         return
     for name, tensor, length in run.tensors:
-        if length:
-            loaded = _loaded(name, tensor)
-            with byte_view(loaded) as view, _writing(path, size):
+        if not length:
+            if found is not None:
+                found[name] = digest(b"")
+            continue
+        loaded = _loaded(name, tensor)
+        with byte_view(loaded) as view, _writing(path, size):
+            if found is None:
                 write_all(target, view)
+            else:
+                found[name] = passed_on(view, CHUNK, lambda part: write_all(target, part))
+
+
+def _copy_run(
+    file: OpenFile,
+    target: int,
+    source: ByteRange,
+    tensors: list[_Item],
+    *,
+    known: Mapping[ByteRange, str],
+    found: dict[str, str] | None,
+) -> None:
+    stated = [known.get(tensor.source) for _, tensor, _ in tensors if tensor.source is not None]
+    if found is None or None not in stated:
+        copy_range(file, source.offset, source.length, target)
+        if found is not None:
+            found.update(
+                (item[0], text) for item, text in zip(tensors, stated, strict=True) if text
+            )
+        return
+
+    def ready(done: int) -> int:
+        step = min(_WINDOW, source.length - done)
+        copy_range(file, source.offset + done, step, target)
+        return done + step
+
+    lengths = [length for *_, length in tensors]
+    computed = digests_in(file, source.offset, lengths, ready=ready)
+    for (name, *_), text, other in zip(tensors, computed, stated, strict=True):
+        found[name] = other or text
 
 
 def _loaded(name: str, tensor: LazyTensor) -> "torch.Tensor":

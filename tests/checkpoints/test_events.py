@@ -19,6 +19,7 @@ from qconfig import (
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import EventKind, Phase
 from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import StorageError, UsageError
@@ -239,12 +240,15 @@ def test_a_shard_that_is_begun_again_is_a_retry(tmp_path):
     assert seen[-1].done == seen[-1].total == 36
 
 
-def test_verify_tells_of_quantized_tensors(tmp_path):
-    """Each quantized tensor is one event, with all its bytes; each shard ends once."""
+@pytest.mark.parametrize("threads", [1, 3])
+def test_verify_tells_of_tensors(tmp_path, threads):
+    """Each tensor is one event, quantized ones with all their bytes; each shard ends once."""
     target, seen = quantized(tmp_path), []
-    verify_checkpoint(target, listener=seen.append)
-    tensors = {e.tensor for e in seen if e.kind is EventKind.TENSOR}
-    assert tensors == {"layers.0.up.weight", "layers.0.down.weight"}
+    with ThreadPoolExecutor(threads) as pool:
+        executor = pool if threads > 1 else None
+        verify_checkpoint(target, executor=executor, listener=seen.append)
+    tensors = [e.tensor for e in seen if e.kind is EventKind.TENSOR]
+    assert sorted(tensors) == sorted(open_checkpoint(target).shard_of)
     shards = [e.shard for e in seen if e.kind is EventKind.SHARD]
     assert len(shards) == len(set(shards))
     assert seen[-1].done == seen[0].total

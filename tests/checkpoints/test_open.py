@@ -254,7 +254,7 @@ def test_unusual_names_work(tmp_path: Path, fqn: str, bias: str) -> None:
 def test_a_newer_container_is_told_apart(tmp_path: Path) -> None:
     """A container that needs a newer reader is no damage: exit code 4."""
     source = checkpoint_of(tmp_path / "m", {"a.weight": current_layout()})
-    edit_record(source, lambda record: record.update(container=3, min_reader=2))
+    edit_record(source, lambda record: record.update(container=4, min_reader=3))
     with pytest.raises(
         NewerVersionError, match="the container is newer than this qconfig"
     ) as caught:
@@ -265,7 +265,7 @@ def test_a_newer_container_is_told_apart(tmp_path: Path) -> None:
 def test_a_newer_container_for_old_readers_opens(tmp_path: Path) -> None:
     """min_reader decides, not the container's own version; unknown keys of it are left alone."""
     source = checkpoint_of(tmp_path / "m", {"a.weight": current_layout()})
-    edit_record(source, lambda record: record.update(container=2, novelty=1))
+    edit_record(source, lambda record: record.update(container=3, digests=7, novelty=1))
     assert list(open_checkpoint(source).layouts) == ["a.weight"]
 
 

@@ -156,7 +156,7 @@ def test_config_report_points_into_the_document(tmp_path):
 def test_verify_sound(current_model):
     """A sound checkpoint is said to be one."""
     result = call("verify", current_model)
-    assert result.stdout == f"{current_model}: sound; 1 quantized tensor read\n"
+    assert result.stdout == f"{current_model}: sound; 1 quantized tensor read, 2 digests match\n"
     assert result.exit_code == 0
 
 
@@ -176,7 +176,7 @@ def test_verify_finds_bad_values(current_model):
     result = call("verify", current_model)
     assert result.exit_code == 1
     assert "layers.0.up.weight" in result.stdout
-    assert result.stdout.endswith(": 1 problem; 1 quantized tensor read\n")
+    assert result.stdout.endswith(": 2 problems; 1 quantized tensor read, 2 digests compared\n")
 
 
 def test_verify_json(current_model):
@@ -184,7 +184,7 @@ def test_verify_json(current_model):
     damage(current_model)
     code, document = call_json("verify", current_model)
     assert (code, document["result"]["ok"]) == (1, False)
-    assert document["result"]["problems"][0]["fqn"] == "layers.0.up.weight"
+    assert document["result"]["problems"][-1]["fqn"] == "layers.0.up.weight"
 
 
 def test_verify_strict(current_model):

@@ -210,12 +210,16 @@ def old(*, zero_point: int | None = None, **changes: Any) -> Make:
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any], dict[str, Any]], object]) -> Path:
-    """Let `change` work on the header and on our record in it; the data stays."""
+    """Let `change` work on the header and on our record in it; the data stays.
+
+    Digests would give it away, so that they are left out, as whoever forges a file would do.
+    """
     path = folder / "model.safetensors"
     content = path.read_bytes()
     end = 8 + int.from_bytes(content[:8], "little")
     head = json.loads(content[8:end])
     record = json.loads(head["__metadata__"]["qconfig"])
+    del record["digests"]
     change(head, record)
     head["__metadata__"]["qconfig"] = json.dumps(record)
     path.unlink()
@@ -249,7 +253,9 @@ def scale_elsewhere(folder: Path) -> Path:
     checkpoint_of(folder, {"a.weight": v1_layout()}, {"a.bias": torch.zeros(8)})
     content = (folder / "model.safetensors").read_bytes()
     end = 8 + int.from_bytes(content[:8], "little")
-    metadata = json.loads(content[8:end])["__metadata__"]
+    record = json.loads(json.loads(content[8:end])["__metadata__"]["qconfig"])
+    del record["digests"]
+    metadata = {"qconfig": json.dumps(record)}
     layout = v1_layout()
     first = {"a.weight.int_data": layout.int_data, "a.weight.zero_point": layout.zero_point}
     save_file(first | {"a.bias": torch.zeros(8)}, folder / SHARDS[0], metadata)

@@ -74,14 +74,14 @@ import os, signal
 import qconfig.checkpoints.write as w
 signal.signal(signal.SIGINT, signal.default_int_handler)
 work, count = w.write_safetensors, 0
-def interrupted(path, tensors, metadata, *, progress):
+def interrupted(path, tensors, metadata, *, known, progress):
     def report(*words):
         global count
         count += 1
         if count == 20:
             os.kill(os.getpid(), signal.SIGINT)
         progress(*words)
-    work(path, tensors, metadata, progress=report)
+    work(path, tensors, metadata, known=known, progress=report)
 w.write_safetensors = interrupted
 {MAIN}
 """
