@@ -6,6 +6,9 @@ file anew leaves them right. They find accidents, of which one in
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 from attrs import frozen
@@ -21,6 +24,7 @@ DIGITS = 16
 BLANK = "0" * DIGITS
 """What stands for a digest that is not known yet, and for the header's in what it is made of."""
 
+_WORTH_A_THREAD = 4 * 2**20
 _BUFFER = 2**20  # stays in a processor's cache between being read and being digested
 _HINT = "restore the file, or fetch it again"
 
@@ -113,7 +117,7 @@ def digests_in(
     offset: int,
     lengths: Iterable[int],
     *,
-    ready: Callable[[int], int] | None = None,
+    proceed: Callable[[], bool] = lambda: True,
 ) -> Iterator[str]:
     """Yield the digests of parts of a file that follow each other; a megabyte is in memory.
 
@@ -121,8 +125,7 @@ def digests_in(
         file: it is read.
         offset: where the first part begins.
         lengths: bytes of each part.
-        ready: called where nothing is known to be ready with the bytes that are done; it says up
-            to where the parts may be read now. None: all of them.
+        proceed: asked before each read; after a no, nothing more is yielded.
 
     Raises:
         ContainerError: the file ends earlier.
@@ -130,20 +133,47 @@ def digests_in(
     """
     from xxhash import xxh3_64
 
-    done = limit = 0
+    done = offset
     with memoryview(bytearray(_BUFFER)) as buffer:
         for length in lengths:
             running, end = xxh3_64(), done + length
             while done < end:
-                if ready is None:
-                    limit = end
-                elif done == limit:
-                    limit = ready(done)
-                part = buffer[: min(_BUFFER, end - done, limit - done)]
-                file.read_into(part, offset + done)
+                if not proceed():
+                    return
+                part = buffer[: min(_BUFFER, end - done)]
+                file.read_into(part, done)
                 running.update(part)
                 done += len(part)
             yield running.hexdigest()
+
+
+@contextmanager
+def digested_beside(file: OpenFile, offset: int, lengths: list[int]) -> Iterator[list[str]]:
+    """Yield a list that has the digests of parts of a file when the block has ended.
+
+    Parts that take long are read in a thread, while the block copies them. An error in the block
+    ends it.
+
+    Raises:
+        ContainerError, StorageError: as `digests_in`.
+    """
+    found: list[str] = []
+    if sum(lengths) < _WORTH_A_THREAD:
+        yield found
+        found += digests_in(file, offset, lengths)
+        return
+    ended = Event()
+    with ThreadPoolExecutor(1, thread_name_prefix="qconfig-digests") as pool:
+
+        def read() -> list[str]:
+            return list(digests_in(file, offset, lengths, proceed=lambda: not ended.is_set()))
+
+        future = pool.submit(read)
+        try:
+            yield found
+            found += future.result()
+        finally:
+            ended.set()
 
 
 def stated_digests(header: Header, digests: Digests) -> dict[str, str]:

@@ -11,7 +11,7 @@ A header with digests is written when all tensors are, into the space that was l
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from qconfig.codec.digests import (
     BLANK,
     Digests,
     digest,
-    digests_in,
+    digested_beside,
     header_digest,
     passed_on,
 )
@@ -46,7 +46,6 @@ Digests of as many tensors have to give strings of the same length.
 """
 
 _ALIGNMENT = 64
-_WINDOW = 64 * 2**20  # what the kernel has just copied is in memory when it is digested
 _Item = tuple[str, LazyTensor, int]  # name, tensor, bytes
 _D = DType
 _ORDER = {
@@ -311,21 +310,14 @@ def _copy_run(
     stated = [known.get(tensor.source) for _, tensor, _ in tensors if tensor.source is not None]
     if found is None or None not in stated:
         copy_range(file, source.offset, source.length, target)
-        if found is not None:
-            found.update(
-                (item[0], text) for item, text in zip(tensors, stated, strict=True) if text
-            )
-        return
-
-    def ready(done: int) -> int:
-        step = min(_WINDOW, source.length - done)
-        copy_range(file, source.offset + done, step, target)
-        return done + step
-
-    lengths = [length for *_, length in tensors]
-    computed = digests_in(file, source.offset, lengths, ready=ready)
-    for (name, *_), text, other in zip(tensors, computed, stated, strict=True):
-        found[name] = other or text
+        computed = list[str]()
+    else:
+        lengths = [length for *_, length in tensors]
+        with digested_beside(file, source.offset, lengths) as computed:
+            copy_range(file, source.offset, source.length, target)
+    if found is not None:
+        for (name, *_), text, own in zip_longest(tensors, stated, computed):
+            found[name] = text or own
 
 
 def _loaded(name: str, tensor: LazyTensor) -> "torch.Tensor":

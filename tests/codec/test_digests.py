@@ -1,5 +1,7 @@
 """Digests of parts of files, whatever the borders between what is read at once."""
 
+from threading import enumerate as enumerate_threads
+
 import pytest
 import xxhash
 
@@ -21,25 +23,52 @@ def test_the_algorithm_is_xxh3_of_64_bits():
     assert d.digest(b"abc") == xxhash.xxh3_64(b"abc").hexdigest() == "78af5f94892f3950"
 
 
+LENGTHS = [0, 1, 500, 0, 499, 0]
+
+
+def parts():
+    """Return the digests of the parts of CONTENT."""
+    starts = [sum(LENGTHS[:i]) for i in range(len(LENGTHS))]
+    return [d.digest(CONTENT[a : a + n]) for a, n in zip(starts, LENGTHS, strict=True)]
+
+
 @pytest.mark.parametrize("buffer", [1, 7, 64, 5000])
-@pytest.mark.parametrize("window", [None, 1, 50, 999])
-def test_parts_are_digested_across_borders(tmp_path, monkeypatch, buffer, window):
-    """Neither the buffer nor the window of what is ready changes a digest."""
+@pytest.mark.parametrize("size_of_threads", [0, 2**20])
+def test_parts_are_digested_across_borders(tmp_path, monkeypatch, buffer, size_of_threads):
+    """Neither the buffer nor a thread changes a digest."""
     monkeypatch.setattr(d, "_BUFFER", buffer)
+    monkeypatch.setattr(d, "_WORTH_A_THREAD", size_of_threads)
     (tmp_path / "f").write_bytes(b"xy" + CONTENT)
-    lengths, ready, asked = [0, 1, 500, 0, 499, 0], None, []
-    if window is not None:
-
-        def ready(done):
-            asked.append(done)
-            return min(done + window, 1000)
-
     with open_regular(tmp_path / "f") as file:
-        found = list(d.digests_in(file, 2, lengths, ready=ready))
-    starts = [sum(lengths[:i]) for i in range(len(lengths))]
-    parts = [CONTENT[a : a + n] for a, n in zip(starts, lengths, strict=True)]
-    assert found == [d.digest(part) for part in parts]
-    assert asked == list(range(0, 1000, window) if window else [])
+        assert list(d.digests_in(file, 2, LENGTHS)) == parts()
+        with d.digested_beside(file, 2, LENGTHS) as found:
+            pass
+    assert found == parts()
+
+
+@pytest.mark.parametrize("size_of_threads", [0, 2**20])
+def test_an_error_ends_the_thread(tmp_path, monkeypatch, size_of_threads):
+    """What happens while bytes are copied is raised, and what fails to be read, too."""
+    monkeypatch.setattr(d, "_WORTH_A_THREAD", size_of_threads)
+    (tmp_path / "f").write_bytes(CONTENT)
+    with open_regular(tmp_path / "f") as file:
+        with pytest.raises(KeyError), d.digested_beside(file, 0, LENGTHS):
+            raise KeyError
+        with (
+            pytest.raises(ContainerError, match="cut short"),
+            d.digested_beside(file, 1, LENGTHS),
+        ):
+            pass
+    assert not [t for t in enumerate_threads() if t.name.startswith("qconfig-digests")]
+
+
+def test_reading_stops_when_asked(tmp_path):
+    """A part that is not read to its end has no digest."""
+    (tmp_path / "f").write_bytes(CONTENT)
+    answers = iter([True, False])
+    with open_regular(tmp_path / "f") as file:
+        found = list(d.digests_in(file, 0, LENGTHS, proceed=lambda: next(answers)))
+    assert found == parts()[:2]
 
 
 def test_a_file_that_ends_early_is_an_error(tmp_path):
@@ -50,10 +79,10 @@ def test_a_file_that_ends_early_is_an_error(tmp_path):
     assert caught.value.fqn == "t"
 
 
-@pytest.mark.parametrize("window", [3, 2**20])
-def test_copies_are_digested_as_they_are_copied(tmp_path, monkeypatch, window):
+@pytest.mark.parametrize("size_of_threads", [0, 2**20])
+def test_copies_are_digested_as_they_are_copied(tmp_path, monkeypatch, size_of_threads):
     """Digests of copied tensors are those of the same tensors written from memory."""
-    monkeypatch.setattr(safetensors_writer, "_WINDOW", window)
+    monkeypatch.setattr(d, "_WORTH_A_THREAD", size_of_threads)
     written, seen = tmp_path / "written", []
 
     def metadata(digests):
