@@ -3,8 +3,8 @@
 Run: `python -m tests.benchmarks.bench_digests [--megabytes 400] [--folder DIR]`.
 
 One file of int8 weights of 4096 x 4096, written from memory, copied as byte ranges from a file
-whose digests are known and from one without, and verified. Name a folder in memory, such as /dev/shm, or
-the disk is measured: each file is flushed to it.
+whose digests are known and from one without, and verified. Name a folder in memory, such as
+/dev/shm, or the disk is measured: each file is flushed to it.
 """
 
 import argparse
