@@ -23,22 +23,22 @@ from tests.modules.nets import quantized, trained
 
 
 @pytest.mark.parametrize(
-    ("call", "hint"),
+    ("cls", "arguments", "keywords", "hint"),
     [
-        (lambda: QuantLinear(3, 4, bias=True, weight_bit_width=4), "weight="),
-        (lambda: QuantLinear(nn.Linear(3, 4), weight_bit_width=4), "weight="),
-        (lambda: QuantConv2d(3, 4, 3), "weight="),
-        (lambda: QuantEmbedding(3, 4), "weight="),
-        (lambda: QuantReLU(IntQuantConfig()), "act="),
-        (lambda: QuantReLU(bit_width=8), "act="),
-        (lambda: QuantIdentity(act_quant=None), "act="),
-        (lambda: TruncAvgPool2d(2), "trunc="),
+        (QuantLinear, (3, 4), {"bias": True, "weight_bit_width": 4}, "weight="),
+        (QuantLinear, (nn.Linear(3, 4),), {"weight_bit_width": 4}, "weight="),
+        (QuantConv2d, (3, 4, 3), {}, "weight="),
+        (QuantEmbedding, (3, 4), {}, "weight="),
+        (QuantReLU, (IntQuantConfig(),), {}, "act="),
+        (QuantReLU, (), {"bit_width": 8}, "act="),
+        (QuantIdentity, (), {"act_quant": None}, "act="),
+        (TruncAvgPool2d, (2,), {}, "trunc="),
     ],
 )
-def test_constructors_take_modules_and_configs(call, hint):
+def test_constructors_take_modules_and_configs(cls, arguments, keywords, hint):
     """Arguments of torch's or Brevitas' layers are refused, with the call that there is."""
     with pytest.raises(UsageError, match="and of configs") as caught:
-        call()
+        cls(*arguments, **keywords)
     name = caught.value.message.split()[0]
     assert caught.value.hint.startswith(f"{name}(torch.nn.")
     assert f", {hint}IntQuantConfig(...)), or rules for qconfig.quantize_" in caught.value.hint
