@@ -1,6 +1,7 @@
 """A job that tells a listener how far it is, and what its time is spent on."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import contextmanager
 from importlib import import_module
 from threading import Lock, local
@@ -145,6 +146,16 @@ class Job:
             yield
         finally:
             self.switch(before)
+
+    def wait_for(self, futures: "Sequence[Future[Any]]") -> None:
+        """Wait until all are done, or one fails; then those that have not begun are cancelled."""
+        try:
+            with self.phase(None):
+                wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
 
     def reading(self, checkpoint: "Checkpoint") -> "Checkpoint":
         """Return a checkpoint of which each tensor that is loaded counts as read."""

@@ -1,7 +1,7 @@
 """Read every tensor of a checkpoint: its bytes against digests, its values against its layout."""
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_EXCEPTION, Executor, wait
+from concurrent.futures import Executor
 from threading import Lock
 
 from attrs import field, frozen
@@ -83,13 +83,7 @@ def check_stored_bytes(
     if executor is None:
         return check(units)
     futures = [executor.submit(check, batch) for batch in _batches(units)]
-    try:
-        with job.phase(None):
-            wait(futures, return_when=FIRST_EXCEPTION)
-    finally:
-        for future in futures:
-            future.cancel()
-        wait(futures)
+    job.wait_for(futures)
     # What a listener raises is raised here; cancelled are only those behind such a one.
     failures = [f.exception() for f in futures if not f.cancelled()]
     for failure in failures:

@@ -1,7 +1,7 @@
 """Write a checkpoint: shards first, then the index, config.json last, and only then the name."""
 
 from collections.abc import Mapping
-from concurrent.futures import FIRST_EXCEPTION, Executor, wait
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -175,14 +175,8 @@ def _write_shards(
             write(name)
         return
     futures = [executor.submit(write, name) for name in described]
-    try:
-        # The first failure ends the rest: what is written so far is thrown away anyway.
-        with job.phase(None):
-            wait(futures, return_when=FIRST_EXCEPTION)
-    finally:
-        for future in futures:
-            future.cancel()
-        wait(futures)
+    # The first failure ends the rest: what is written so far is thrown away anyway.
+    job.wait_for(futures)
     problems: list[QconfigError] = []
     for future in futures:
         error = None if future.cancelled() else future.exception()

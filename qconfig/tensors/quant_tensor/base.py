@@ -10,7 +10,10 @@ from typing import Any, ClassVar, Self, cast
 
 import torch
 
+from qconfig.codec.dtypes import DType
+from qconfig.codec.tensor_values import TensorSpec, TensorValue
 from qconfig.errors import LayoutError, QuantTensorError, nearest
+from qconfig.layouts.quant_shapes import grouped_shape
 from qconfig.tensors.classes import add_tensor_class
 from qconfig.tensors.fields import short_tensor
 from qconfig.tensors.quant_tensor.autograd import tied
@@ -31,6 +34,8 @@ from qconfig.tensors.quant_tensor.pickles import allow_in_weights_only, reduce_q
 from qconfig.tensors.quant_tensor.rules import RuleTable
 from qconfig.tensors.quant_tensor.transposed import TransposedTensors
 from qconfig.versioning import Layout, registry
+
+_CPU = torch.device("cpu")
 
 
 class QuantTensor(TransposedTensors):
@@ -226,9 +231,15 @@ class QuantTensor(TransposedTensors):
                 fields[name] = self.__dict__["_" + name]
             else:
                 fields[name] = self.stored(name)
-        if fields["value"] is None:
-            return self.made(self.logical_shape, **fields, dtype=self.__dict__["_context"].dtype)
-        return self.checked(**fields)
+        if fields["value"] is not None:
+            return self.checked(**fields)
+        dtype: torch.dtype = self.__dict__["_context"].dtype
+        shape = tuple(self.logical_shape)
+        if self.fields.grouped:
+            shape = grouped_shape(shape, fields["group_size"], fields["group_dim"])
+        # Metadata alone has to fit, too.
+        self._laid_out(TensorSpec(DType.parse(dtype), shape), fields)
+        return self.made(self.logical_shape, **fields, dtype=dtype)
 
     @classmethod
     def checked(cls, **fields: Any) -> Self:
@@ -238,15 +249,19 @@ class QuantTensor(TransposedTensors):
             LayoutError: naming the field.
         """
         fields |= checked_tensors(cls.fields, fields)
-        value = fields["value"]
+        layout = cls._laid_out(fields["value"].detach(), fields)
+        return cls.made(layout.shape, **fields)
+
+    @classmethod
+    def _laid_out(cls, value: TensorValue, fields: dict[str, Any]) -> Any:
+        """Return the layout of a value with the other fields; making it checks them."""
         tensors = {
-            name: as_tensor(fields[name], value.device).detach()
+            name: as_tensor(fields[name], _CPU).detach()
             for name in cls.fields.tensors
             if name != "value"
         }
         plain = {name: fields[name] for name in cls.fields.attributes}
-        layout = cls.layout_class(value=value.detach(), **tensors, **plain)
-        return cls.made(layout.shape, **fields)
+        return cls.layout_class(value=value, **tensors, **plain)
 
     def to_layout(self) -> Any:
         """Return the layout record of this tensor, checked; it shares the inner tensors.

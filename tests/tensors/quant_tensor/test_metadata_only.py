@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from qconfig.errors import MetadataOnlyError, QuantTensorError
+from qconfig.errors import LayoutError, MetadataOnlyError, QuantTensorError
 from tests.tensors.quant_tensor.samples import SAMPLES, int_tensor, same
 
 every_sample = pytest.mark.parametrize("make", SAMPLES.values(), ids=SAMPLES.keys())
@@ -95,3 +95,10 @@ def test_fake_tensors_have_the_state_too(make):
         assert fake.is_metadata_only
         with pytest.raises(MetadataOnlyError):
             fake + 1.0
+
+
+@every_sample
+def test_metadata_alone_is_checked_when_it_is_set(make):
+    """A scale that does not fit the shape is refused, with or without a value."""
+    with pytest.raises(LayoutError, match="scale is not aligned"):
+        make().metadata_only().set(scale=torch.ones(7, 7))
