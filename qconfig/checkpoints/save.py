@@ -1,19 +1,19 @@
 """Save a model or state_dict as a checkpoint directory."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qconfig.checkpoints.checkpoint import SINGLE_FILE
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.contradictions import quantized_otherwise
 from qconfig.checkpoints.events import Listener, Progress, joined
 from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.resharding import check_shard_size, packed
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.layout_values import wrapped
-from qconfig.codec.tensor_values import LazyTensor, nbytes
-from qconfig.errors import CheckpointError, QconfigError, UsageError, raise_problems
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.errors import CheckpointError, QconfigError, raise_problems
 from qconfig.versioning import Config, registry
 
 if TYPE_CHECKING:
@@ -52,30 +52,18 @@ def save_checkpoint(
         QconfigError: of whatever kind; `target` is then absent.
     """
     job = Job("save", joined(listener, progress))
-    if max_shard_bytes < 1:
-        raise UsageError("max_shard_bytes must be positive", found=max_shard_bytes)
+    check_shard_size(max_shard_bytes)
     state_dict = model if isinstance(model, Mapping) else model.state_dict()
     _check_entries(state_dict)
     stored, ties = _split_ties(state_dict)
     aliases: dict[str, list[str]] = {}
     for alias, name in ties.items():
         aliases.setdefault(name, []).append(alias)
-    shards = [ShardContents()]
-    used = 0
-    for name, tensor in stored.items():
-        size = _bytes(tensor)
-        if used and used + size > max_shard_bytes:
-            shards.append(ShardContents())
-            used = 0
-        used += size
-        _put(shards[-1], name, tensor)
-        shards[-1].ties.update(dict.fromkeys(aliases.get(name, ()), name))
+    units = [("", _alone(name, t, aliases.get(name, ()))) for name, t in stored.items()]
     if config is not None:
-        _check_config(shards, config)
-    count = len(shards)
-    names = [f"model-{i + 1:05d}-of-{count:05d}.safetensors" for i in range(count)]
-    named = dict(zip(names if count > 1 else [SINGLE_FILE], shards, strict=True))
-    write_checkpoint(target, named, with_config(config_json, config), job=job)
+        _check_config([unit for _, unit in units], config)
+    shards = packed(units, max_shard_bytes)
+    write_checkpoint(target, shards, with_config(config_json, config), job=job)
     job.done()
 
 
@@ -139,19 +127,13 @@ def _layout_problem(value: Any) -> QconfigError | None:
     return None
 
 
-def _put(contents: ShardContents, name: str, tensor: Any) -> None:
+def _alone(name: str, tensor: Any, aliases: Iterable[str]) -> ShardContents:
     from qconfig.tensors.classes import has_layout
 
+    ties = dict.fromkeys(aliases, name)
     if has_layout(tensor):
-        contents.layouts[name] = wrapped(tensor.to_layout())
-    else:
-        contents.plain[name] = LazyTensor.of(tensor.detach())
-
-
-def _bytes(tensor: Any) -> int:
-    from qconfig.tensors.classes import has_layout
-
-    return int(tensor.packed_nbytes) if has_layout(tensor) else nbytes(tensor)
+        return ShardContents(layouts={name: wrapped(tensor.to_layout())}, ties=ties)
+    return ShardContents({name: LazyTensor.of(tensor.detach())}, ties=ties)
 
 
 def _split_ties(
