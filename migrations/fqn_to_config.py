@@ -11,7 +11,8 @@ from attrs import frozen
 
 from qconfig.configs.fqn_to_config import FqnToConfig, Precedence, Rule
 from qconfig.errors import FieldError, MigrationError, QconfigError, json_pointer, raise_problems
-from qconfig.rules.patterns import MAX_PATTERN, glob_to_regex, is_exact
+from qconfig.limits import current_limits
+from qconfig.rules.patterns import glob_to_regex, is_exact
 from qconfig.versioning import Config, attribute, migration, register_config
 
 _DEFAULT = "_default"
@@ -23,23 +24,24 @@ class FqnToConfigV1(Config):
     """torchao's mapping from names and patterns to configs; null leaves a name alone."""
 
     fqn_to_config: dict[str, Config | None] = attribute(
-        "Exact names, re: patterns and _default, in order.", factory=dict
+        "Exact names, re: patterns and _default, in order.", factory=dict, limit="rules"
     )
 
     def __attrs_post_init__(self) -> None:
         """Check for nesting and for keys that version 2 has no room for. Raises FieldError."""
         problems: list[QconfigError] = []
+        limits = current_limits()
         for name, config in self.fqn_to_config.items():
             pointer = json_pointer("fqn_to_config", name)
             if isinstance(config, FqnToConfig | FqnToConfigV1):
                 problems.append(FieldError("FqnToConfig cannot contain another", pointer=pointer))
-            if len(_literal(name)) > MAX_PATTERN:
+            if len(_literal(name)) > limits.pattern_characters:
                 problems.append(
                     FieldError(
                         "name or pattern is too long",
                         pointer=pointer,
                         found=name,
-                        expected=f"at most {MAX_PATTERN} characters",
+                        expected=f"characters: {limits.describe('pattern_characters')}",
                     )
                 )
         raise_problems(problems)

@@ -132,6 +132,7 @@ if TYPE_CHECKING:
         NVFP4TensorLayout,
         UintxTensorLayout,
     )
+    from qconfig.limits import Limits, use_limits, with_limits
     from qconfig.modules import (
         QuantConv1d,
         QuantConv2d,
@@ -227,6 +228,7 @@ __all__ = [
     "IntxWeightOnlyConfig",
     "KernelPreference",
     "Layout",
+    "Limits",
     "MXDynamicActivationMXWeightConfig",
     "MXTensor",
     "MXTensorLayout",
@@ -307,8 +309,10 @@ __all__ = [
     "to_packed",
     "upgrade_checkpoint",
     "upgrade_config",
+    "use_limits",
     "validate_config",
     "verify_checkpoint",
+    "with_limits",
 ]
 
 _HOME_OF = {name: module for module, names in HOMES.items() for name in names}

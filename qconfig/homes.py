@@ -129,6 +129,7 @@ HOMES = {
         "ZeroPointKind",
         "ZeroPointStatistic",
     ),
+    "qconfig.limits": ("Limits", "use_limits", "with_limits"),
     "qconfig.modules": (
         "QuantConv1d",
         "QuantConv2d",

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 
 from qconfig.checkpoints.record import inner_name
 from qconfig.codec.layout_values import present_fields, with_values
-from qconfig.codec.limits import DEFAULT_LIMITS
 from qconfig.codec.tensor_names import check_name
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import (
@@ -14,6 +13,7 @@ from qconfig.errors import (
     QconfigError,
     raise_problems,
 )
+from qconfig.limits import current_limits
 from qconfig.versioning import Layout
 
 
@@ -91,7 +91,7 @@ def wrong_ties(
     problems: list[QconfigError] = []
     for alias, name in ties.items():
         try:
-            check_name(alias, DEFAULT_LIMITS, what="tied name")
+            check_name(alias, current_limits(), what="tied name")
         except ContainerError as error:
             problems.append(error)
             continue

@@ -1,17 +1,19 @@
 """What all verbs share: the options for output, an example in the help, errors as exit codes."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from qconfig.cli.output import Output, output_failed, silence_stdout, wants_color
-from qconfig.errors import QconfigError, StorageError
+from qconfig.errors import QconfigError, StorageError, UsageError
+from qconfig.limits import use_limits
 
 _SIGPIPE = 141
 _INTERRUPTED = 130
+_MOST_DIGITS = 30
 
 PATH = click.Path(path_type=Path)
 
@@ -86,6 +88,12 @@ class Verb(click.Command):
             click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object."),
             click.Option(["-q", "--quiet"], is_flag=True, help="No progress and no notes."),
             click.Option(["--no-color"], is_flag=True, help="No colours; NO_COLOR does the same."),
+            click.Option(
+                ["--limit", "bounds"],
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Another bound on what files may ask for, by the names that errors give.",
+            ),
         ]
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -106,8 +114,9 @@ class Verb(click.Command):
         observing = {name: ctx.params.pop(name, False) for name in ("log_json", "profile")}
         output = Output(command, flags["as_json"], flags["quiet"], color, **observing)
         ctx.params["output"] = output
+        bounds = ctx.params.pop("bounds", ())
         try:
-            code = self._run(ctx, output)
+            code = self._run(ctx, output, bounds)
             sys.stdout.flush()
         except BrokenPipeError:
             silence_stdout()
@@ -121,9 +130,10 @@ class Verb(click.Command):
             code = _INTERRUPTED
         ctx.exit(code)
 
-    def _run(self, ctx: click.Context, output: Output) -> int:
+    def _run(self, ctx: click.Context, output: Output, bounds: Sequence[str]) -> int:
         try:
-            return super().invoke(ctx) or 0
+            with use_limits(**dict(map(_bound, bounds))):
+                return super().invoke(ctx) or 0
         except QconfigError as error:
             output.failure(error)
             return error.exit_code
@@ -136,6 +146,16 @@ class Verb(click.Command):
             failure = StorageError(f"the system refused: {reason}", file=error.filename)
             output.failure(failure)
             return failure.exit_code
+
+
+def _bound(text: str) -> tuple[str, int]:
+    name, _, value = text.removeprefix("Limits.").partition("=")
+    digits = value.replace("_", "")
+    if not digits.isdecimal() or len(digits) > _MOST_DIGITS:
+        raise UsageError(
+            "not a limit", found=text, expected="NAME=VALUE, such as header_bytes=200000000"
+        )
+    return name, int(digits)
 
 
 def verb(name: str, summary: str, *, example: str) -> Callable[[Callable[..., Any]], Verb]:

@@ -98,6 +98,12 @@ class _Field:
     required: bool
     info: FieldInfo
 
+    def has_room(self, problems: list[QconfigError], data: Any) -> bool:
+        """Return whether plain data keeps to the limit on entries; if not, put it to `problems`."""
+        before = len(problems)
+        collect(problems, "", self.info.check_size, data, self.name)
+        return len(problems) == before
+
 
 @frozen
 class _ObjectHook:
@@ -136,7 +142,7 @@ class _ObjectHook:
         values = {
             f.name: collect(problems, f"/{f.name}", f.hook, data[f.name], f.kind)
             for f in self.fields
-            if f.name in data
+            if f.name in data and f.has_room(problems, data[f.name])
         }
         problems += [
             FieldError("missing field", pointer=f"/{f.name}", expected=f"a field of {self.entry}")

@@ -1,7 +1,7 @@
 """Bytes as the text of a document: UTF-8 without a byte order mark, of a bounded size."""
 
-from qconfig.codec.limits import Limits
 from qconfig.errors import DocumentSyntaxError
+from qconfig.limits import Limits
 
 
 def place(text: str, offset: int) -> str:
@@ -10,13 +10,18 @@ def place(text: str, offset: int) -> str:
     return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
 
 
-def both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
+def both_forms(text: bytes | str, limits: Limits, *bounds: str) -> tuple[bytes, str]:
     """Return a document as UTF-8 and as a str.
+
+    Args:
+        text: the document.
+        limits: bounds on its size.
+        bounds: names of those that hold beside `document_bytes`.
 
     Raises:
         DocumentSyntaxError: it is too large, begins with a byte order mark, or is not Unicode text.
     """
-    _check_size(len(text), limits)
+    _check_size(len(text), limits, *bounds)
     if isinstance(text, str):
         decoded = text
         try:
@@ -26,7 +31,7 @@ def both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
                 f"half of a surrogate pair at {place(text, error.start)}",
                 hint="decode the file as UTF-8",
             ) from None
-        _check_size(len(raw), limits)
+        _check_size(len(raw), limits, *bounds)
     else:
         raw = text
         try:
@@ -45,11 +50,12 @@ def both_forms(text: bytes | str, limits: Limits) -> tuple[bytes, str]:
     return raw, decoded
 
 
-def _check_size(size: int, limits: Limits) -> None:
-    if size > limits.document_bytes:
-        raise DocumentSyntaxError(
-            "the document is too large",
-            found=f"{size} bytes",
-            expected=f"bytes: {limits.describe('document_bytes')}",
-            hint="bulk data belongs in a safetensors file",
-        )
+def _check_size(size: int, limits: Limits, *bounds: str) -> None:
+    for bound in ("document_bytes", *bounds):
+        if size > getattr(limits, bound):
+            raise DocumentSyntaxError(
+                "the document is too large",
+                found=f"{size} bytes",
+                expected=f"bytes: {limits.describe(bound)}",
+                hint="bulk data belongs in a safetensors file",
+            )

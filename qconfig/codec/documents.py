@@ -14,18 +14,18 @@ from typing import Any
 
 from qconfig.codec.converter import structure_any
 from qconfig.codec.document_text import both_forms
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.strict_json import loads
 from qconfig.codec.yaml_documents import loads_yaml
 from qconfig.errors import DocumentSyntaxError, FieldError, StorageError, UsageError, json_pointer
+from qconfig.limits import Limits, current_limits
 from qconfig.versioning import Config
 
 FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 """The format that a file's suffix stands for."""
 
 
-def load_document(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Any:
+def load_document(path: Path | str, *, limits: Limits | None = None) -> Any:
     """Return the value in a JSON, YAML or TOML file; the suffix says which it is.
 
     Raises:
@@ -34,7 +34,7 @@ def load_document(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Any:
         ContainerError: it is not a regular file, or too large for a document.
         DocumentSyntaxError: the text is not what the suffix says, or says what JSON could not.
     """
-    path = Path(path)
+    path, limits = Path(path), limits or current_limits()
     name = FORMATS.get(path.suffix.lower())
     if name is None:
         if not os.path.exists(path):  # noqa: PTH110 - False where a Path's own raises
@@ -49,7 +49,7 @@ def load_document(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Any:
 
 
 def parse_document(
-    text: bytes | str, name: str, *, file: object = None, limits: Limits = DEFAULT_LIMITS
+    text: bytes | str, name: str, *, file: object = None, limits: Limits | None = None
 ) -> Any:
     """Return the value of a text.
 
@@ -63,13 +63,14 @@ def parse_document(
         UsageError: another format.
         DocumentSyntaxError: the text is not in the format, or says what JSON could not.
     """
+    limits = limits or current_limits()
     if name == "json":
         return loads(text, file=file, limits=limits)
     if name not in FORMATS.values():
         raise UsageError("unknown format", found=name, expected="json, yaml or toml")
     read = loads_yaml if name == "yaml" else _loads_toml
     try:
-        _, decoded = both_forms(text, limits)
+        _, decoded = both_forms(text, limits, "written_bytes")
         return read(decoded, limits=limits)
     except DocumentSyntaxError as error:
         error.at(file=file)

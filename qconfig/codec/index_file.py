@@ -11,14 +11,13 @@ from typing import Any
 
 from attrs import field, frozen
 
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.regular_files import kind_of, read_document
 from qconfig.codec.strict_json import loads
 from qconfig.codec.tensor_names import check_name, check_twins
 from qconfig.errors import ContainerError, StorageError, json_pointer
+from qconfig.limits import Limits, current_limits
 
 SUFFIX = ".safetensors"
-_NAME_BYTES = 255
 
 
 @frozen
@@ -37,7 +36,7 @@ class ShardIndex:
 
 
 def read_index(
-    path: Path | str, *, limits: Limits = DEFAULT_LIMITS, suffix: str = SUFFIX
+    path: Path | str, *, limits: Limits | None = None, suffix: str = SUFFIX
 ) -> ShardIndex:
     """Read and check an index file; the shards are not looked at.
 
@@ -51,6 +50,7 @@ def read_index(
         DocumentSyntaxError: the file is not strict JSON.
         StorageError: the file is missing or may not be read.
     """
+    limits = limits or current_limits()
     document = loads(read_document(path, limits=limits), file=path, limits=limits)
     try:
         return _index(document, limits, suffix)
@@ -169,8 +169,9 @@ def _index(document: Any, limits: Limits, suffix: str) -> ShardIndex:
 
 
 def _name_problem(name: str, suffix: str) -> str | None:
-    if len(name.encode("utf-8", "surrogatepass")) > _NAME_BYTES:
-        return f"is longer than {_NAME_BYTES} bytes"
+    size, limits = len(name.encode("utf-8", "surrogatepass")), current_limits()
+    if size > limits.file_name_bytes:
+        return f"is too long: {size} bytes of {limits.describe('file_name_bytes')}"
     if not name.isprintable():
         return "has characters that cannot be seen"
     for character, meaning in (("/", "a directory"), ("\\", "a directory"), (":", "a drive")):

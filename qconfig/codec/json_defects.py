@@ -12,8 +12,8 @@ from math import isinf
 from attrs import define, field
 
 from qconfig.codec.document_text import place
-from qconfig.codec.limits import Limits
 from qconfig.errors import DocumentSyntaxError, json_pointer
+from qconfig.limits import Limits
 
 _TOKEN = re.compile(
     r"""[ \t\n\r]*(?: (?P<string>"[^"\\]*(?:\\.[^"\\]*)*") | (?P<open>[\[{]) | (?P<close>[\]}])

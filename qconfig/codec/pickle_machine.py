@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from qconfig.codec.limits import Limits
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 
 # pickletools decodes texts of protocol 0 with this; looked up here, no file causes its import.
 codecs.lookup("raw_unicode_escape")

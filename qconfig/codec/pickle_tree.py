@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.limits import Limits
 from qconfig.codec.pickled_values import (
     PickledEnum,
     PickledFunction,
@@ -18,6 +17,7 @@ from qconfig.codec.pickled_values import (
     PickledTensor,
 )
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 
 _ALWAYS, _PER_INSTRUCTION = 100_000, 64
 

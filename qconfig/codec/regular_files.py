@@ -9,8 +9,8 @@ from typing import Protocol
 
 from attrs import frozen
 
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.errors import ContainerError, StorageError
+from qconfig.limits import Limits, current_limits
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -150,13 +150,14 @@ def open_regular(path: Path | str) -> Iterator[OpenFile]:
         os.close(descriptor)
 
 
-def read_document(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> bytes:
+def read_document(path: Path | str, *, limits: Limits | None = None) -> bytes:
     """Return the bytes of a small file.
 
     Raises:
         ContainerError: it is not a regular file, or larger than `limits.document_bytes`.
         StorageError: it is missing or may not be read.
     """
+    limits = limits or current_limits()
     with open_regular(path) as file:
         if file.size > limits.document_bytes:
             raise ContainerError(

@@ -7,9 +7,9 @@ from typing import Any
 from attrs import frozen
 
 from qconfig.codec.dtypes import FROM_SAFETENSORS, DType
-from qconfig.codec.limits import Limits
 from qconfig.codec.tensor_names import check_name
 from qconfig.errors import ContainerError, json_pointer, nearest
+from qconfig.limits import Limits
 
 METADATA_KEY = "__metadata__"
 _FIELDS = frozenset({"dtype", "shape", "data_offsets"})

@@ -13,7 +13,6 @@ from attrs import evolve, frozen
 
 from qconfig.codec import strict_json
 from qconfig.codec.collector import collector_paused
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.regular_files import open_regular
 from qconfig.codec.safetensors_entries import (
     METADATA_KEY,
@@ -25,6 +24,7 @@ from qconfig.codec.safetensors_entries import (
 from qconfig.codec.tensor_names import check_twins
 from qconfig.codec.tensor_values import ByteRange
 from qconfig.errors import ContainerError, DocumentSyntaxError
+from qconfig.limits import Limits, current_limits
 
 LENGTH_BYTES = 8
 
@@ -59,13 +59,14 @@ class Header:
         return ByteRange(self.path, self.data_start + entry.start, entry.end - entry.start)
 
 
-def read_header(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Header:
+def read_header(path: Path | str, *, limits: Limits | None = None) -> Header:
     """Read and check the header of a safetensors file; the data is not read.
 
     Raises:
         ContainerError: the file breaks the format or a limit, or is no regular file.
         StorageError: the file is missing or may not be read.
     """
+    limits = limits or current_limits()
     with open_regular(path) as file:
         head = bytes(file.read(0, min(LENGTH_BYTES, file.size)))
         try:
@@ -79,7 +80,7 @@ def read_header(path: Path | str, *, limits: Limits = DEFAULT_LIMITS) -> Header:
 
 
 def parse_header(
-    buffer: bytes, *, file_size: int, path: Path | str, limits: Limits = DEFAULT_LIMITS
+    buffer: bytes, *, file_size: int, path: Path | str, limits: Limits | None = None
 ) -> Header:
     """Check the first bytes of a safetensors file.
 
@@ -92,7 +93,7 @@ def parse_header(
     Raises:
         ContainerError: the header breaks the format or a limit.
     """
-    path = Path(path)
+    path, limits = Path(path), limits or current_limits()
     try:
         length = _header_length(buffer, file_size, limits)
         with collector_paused():

@@ -27,7 +27,6 @@ from qconfig.codec.digests import (
     passed_on,
 )
 from qconfig.codec.dtypes import DType
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.raw_memory import byte_view
 from qconfig.codec.regular_files import OpenFile, open_regular
 from qconfig.codec.safetensors_entries import METADATA_KEY, header_shape
@@ -35,6 +34,7 @@ from qconfig.codec.safetensors_header import LENGTH_BYTES, parse_header
 from qconfig.codec.strict_json import dumps_compact
 from qconfig.codec.tensor_values import ByteRange, LazyTensor, nbytes
 from qconfig.errors import ContainerError, FieldError, QconfigError, StorageError
+from qconfig.limits import Limits
 
 if TYPE_CHECKING:
     import torch
@@ -77,7 +77,7 @@ def write_safetensors(
     tensors: Mapping[str, LazyTensor],
     metadata: Metadata,
     *,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
     known: Mapping[ByteRange, str] | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> None:
@@ -128,7 +128,7 @@ def check_safetensors(
     tensors: Mapping[str, LazyTensor],
     metadata: Metadata,
     *,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits | None = None,
 ) -> None:
     """Check everything that `write_safetensors` does before it makes the file.
 
@@ -145,7 +145,7 @@ def check_safetensors(
 
 
 def _planned(
-    path: Path, tensors: Mapping[str, LazyTensor], metadata: Metadata, limits: Limits
+    path: Path, tensors: Mapping[str, LazyTensor], metadata: Metadata, limits: Limits | None
 ) -> tuple[list[_Item], bytes, int]:
     """Return the tensors in the order of the file, its header, and its bytes."""
     try:
@@ -184,7 +184,7 @@ def _length(name: str, tensor: LazyTensor) -> int:
 
 
 def _header(
-    path: Path, items: list[_Item], metadata: Mapping[str, str], limits: Limits
+    path: Path, items: list[_Item], metadata: Mapping[str, str], limits: Limits | None
 ) -> tuple[bytes, int]:
     header = _header_bytes(items, metadata)
     size = len(header) + sum(length for *_, length in items)

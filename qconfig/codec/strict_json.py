@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 
 from qconfig.codec.document_text import both_forms, place
 from qconfig.codec.json_defects import first_defect
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.errors import DocumentSyntaxError, FieldError
+from qconfig.limits import Limits, current_limits
 
 _NOT_A_MARK = bytes(set(range(256)) - set(b'[]{}"'))
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
@@ -28,7 +28,7 @@ class _DefectError(Exception):
     """Something that `first_defect` will find again and put into words."""
 
 
-def loads(text: bytes | str, *, file: object = None, limits: Limits = DEFAULT_LIMITS) -> Any:
+def loads(text: bytes | str, *, file: object = None, limits: Limits | None = None) -> Any:
     """Return the value of a JSON text.
 
     Args:
@@ -42,7 +42,7 @@ def loads(text: bytes | str, *, file: object = None, limits: Limits = DEFAULT_LI
             line and the column.
     """
     try:
-        return _loads(text, limits)
+        return _loads(text, limits or current_limits())
     except DocumentSyntaxError as error:
         error.at(file=file)
         raise

@@ -14,7 +14,7 @@ from qconfig.codec.dtypes import DType
 from qconfig.codec.raw_memory import byte_view
 from qconfig.codec.tensor_values import TensorValue
 from qconfig.errors import FieldError, UnknownFieldError, UnknownNameError, json_pointer
-from qconfig.versioning.fields import MAX_DIMENSION, MAX_RANK
+from qconfig.limits import DEFAULT_LIMITS, current_limits
 from qconfig.versioning.schema_types import Schema, describe_type, shape_schema
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def parse_spec(data: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
 
     Raises:
         UnknownNameError: the dtype is none of torch's.
-        FieldError: the shape is not a list of at most 16 sizes below 2**48.
+        FieldError: the shape is not a list of sizes, or breaks `Limits.rank` or `Limits.dimension`.
     """
     name = data.get("dtype")
     if not isinstance(name, str) or name.startswith("torch."):
@@ -102,18 +102,19 @@ def parse_spec(data: Mapping[str, Any]) -> tuple[DType, tuple[int, ...]]:
         dtype = DType.parse(name)
     except UnknownNameError as error:
         raise error.at(pointer_prefix="/dtype") from None
-    shape = data.get("shape")
+    shape, limits = data.get("shape"), current_limits()
     if (
         type(shape) is not list
-        or len(shape) > MAX_RANK
-        or any(type(n) is not int or not 0 <= n <= MAX_DIMENSION for n in shape)
-        or prod(shape) > MAX_DIMENSION
+        or len(shape) > limits.rank
+        or any(type(n) is not int or not 0 <= n <= limits.dimension for n in shape)
+        or prod(shape) > limits.dimension
     ):
         raise FieldError(
             "wrong shape",
             pointer="/shape",
             found=shape,
-            expected=f"a list of at most {MAX_RANK} sizes below 2**48, and so their product",
+            expected=f"sizes: {limits.describe('rank')}; each, and their product: "
+            f"{limits.describe('dimension')}",
         )
     return dtype, tuple(shape)
 
@@ -159,7 +160,7 @@ def tensor_schema() -> Schema:
         "properties": {
             "type": {"const": "Tensor"},
             "dtype": {"enum": [dtype.value for dtype in DType], "description": "Element type."},
-            "shape": shape_schema(0, MAX_RANK),
+            "shape": shape_schema(0, DEFAULT_LIMITS.rank),
             "data": {
                 "type": "string",
                 "contentEncoding": "base64",

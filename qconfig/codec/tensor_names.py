@@ -7,8 +7,8 @@ pass for another name. A name is never used as a path.
 import unicodedata
 from collections.abc import Collection
 
-from qconfig.codec.limits import Limits
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 
 # Controls, formats (bidi overrides, zero-width marks), half surrogates, line and paragraph ends.
 _REFUSED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})

@@ -9,10 +9,10 @@ import zlib
 
 from attrs import frozen
 
-from qconfig.codec.limits import Limits
 from qconfig.codec.regular_files import OpenFile
 from qconfig.codec.zip_directory import ZipRecord, read_records
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 
 _PICKLE = "data.pkl"
 _SMALL = frozenset(

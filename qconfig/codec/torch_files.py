@@ -12,7 +12,6 @@ from typing import Any
 from attrs import field, frozen
 
 from qconfig.codec.collector import collector_paused
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.pickle_machine import run
 from qconfig.codec.pickle_tree import check_tree
 from qconfig.codec.pickled_values import Role
@@ -21,6 +20,7 @@ from qconfig.codec.torch_archive import read_archive
 from qconfig.codec.torch_meanings import TorchMeanings
 from qconfig.codec.torch_storages import Storages
 from qconfig.errors import ContainerError, StorageError
+from qconfig.limits import Limits, current_limits
 
 
 @frozen
@@ -45,7 +45,7 @@ class TorchFile:
 
 
 def read_torch_file(
-    path: Path | str, names: Mapping[str, Role], limits: Limits = DEFAULT_LIMITS
+    path: Path | str, names: Mapping[str, Role], limits: Limits | None = None
 ) -> TorchFile:
     """Read a file of torch.save; no elements are read.
 
@@ -60,7 +60,7 @@ def read_torch_file(
             no table.
         StorageError: it is missing or may not be read.
     """
-    path = Path(path)
+    path, limits = Path(path), limits or current_limits()
     try:
         with open_regular(path) as file, collector_paused():
             stamp = file.stamp
@@ -77,7 +77,7 @@ def read_torch_file(
         raise
 
 
-def mentions(path: Path | str, words: Iterable[bytes], limits: Limits = DEFAULT_LIMITS) -> bool:
+def mentions(path: Path | str, words: Iterable[bytes], limits: Limits | None = None) -> bool:
     """Return whether the pickle of a file of torch.save has one of some words in it.
 
     A first look that follows nothing: names and texts stand in a pickle as they are.
@@ -91,5 +91,5 @@ def mentions(path: Path | str, words: Iterable[bytes], limits: Limits = DEFAULT_
         ContainerError, StorageError: as `read_torch_file`.
     """
     with open_regular(Path(path)) as file:
-        pickled = read_archive(file, limits).pickle
+        pickled = read_archive(file, limits or current_limits()).pickle
     return any(word in pickled for word in words)

@@ -6,7 +6,6 @@ from typing import Any
 from attrs import evolve, frozen
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.limits import Limits
 from qconfig.codec.pickled_values import (
     PickledEnum,
     PickledFunction,
@@ -18,6 +17,7 @@ from qconfig.codec.pickled_values import (
 from qconfig.codec.torch_pickle_names import LAYOUTS, TORCH_NAMES, UNREAD, Known
 from qconfig.codec.torch_storages import Storage, Storages
 from qconfig.errors import ContainerError, nearest
+from qconfig.limits import Limits
 
 _PLAIN_KINDS = frozenset({Known.PLAIN_TENSOR, Known.PLAIN_PARAMETER, Known.PLAIN_BUFFER})
 _MODEL = "the file may hold a whole model; load it where it was made and save its state_dict"

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.limits import Limits
 from qconfig.codec.pickled_values import PickledTensor
 from qconfig.codec.raw_memory import byte_view
 from qconfig.codec.regular_files import open_regular
 from qconfig.codec.tensor_values import ByteRange, LazyTensor
 from qconfig.codec.zip_directory import ZipRecord
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 
 if TYPE_CHECKING:
     import torch

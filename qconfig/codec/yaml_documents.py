@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import yaml
 from attrs import define, field
 
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.errors import DocumentSyntaxError, json_pointer
+from qconfig.limits import Limits, current_limits
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _RESOLVERS = yaml.SafeLoader.yaml_implicit_resolvers
@@ -40,7 +40,7 @@ class _Frame:
         return self.is_object and self.key is _NO_KEY
 
 
-def loads_yaml(text: str, *, file: object = None, limits: Limits = DEFAULT_LIMITS) -> Any:
+def loads_yaml(text: str, *, file: object = None, limits: Limits | None = None) -> Any:
     """Return the value of a YAML text: objects, arrays, strings, finite numbers, booleans, null.
 
     Args:
@@ -53,7 +53,7 @@ def loads_yaml(text: str, *, file: object = None, limits: Limits = DEFAULT_LIMIT
             the line and the column.
     """
     try:
-        return _Reader(limits).read(_events(text))
+        return _Reader(limits or current_limits()).read(_events(text))
     except DocumentSyntaxError as error:
         error.at(file=file)
         raise

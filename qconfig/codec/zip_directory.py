@@ -12,9 +12,9 @@ from typing import Any
 
 from attrs import frozen
 
-from qconfig.codec.limits import Limits
 from qconfig.codec.regular_files import OpenFile
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 
 _END = struct.Struct("<4sHHHHIIH")
 _END64 = struct.Struct("<4sQHHIIQQQQ")

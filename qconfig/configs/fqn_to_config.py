@@ -5,6 +5,7 @@ from enum import StrEnum
 from attrs import frozen
 
 from qconfig.errors import FieldError, QconfigError, nearest, raise_problems, shown
+from qconfig.limits import DEFAULT_LIMITS
 from qconfig.versioning import Config, attribute, register_config, register_value
 
 # A hint compares a name with all others; beyond this many it would cost more than it tells.
@@ -26,7 +27,8 @@ class Rule:
     match: str = attribute(
         "An exact name, a glob whose * stays within one segment (** crosses them), or re: and a "
         "regular expression that must match the whole name. Modules and parameters have names.",
-        max_length=1000,
+        max_length=DEFAULT_LIMITS.pattern_characters,
+        limit="pattern_characters",
     )
     use: str | None = attribute("Name of an entry of configs, or null to leave the match alone.")
     modules: tuple[str, ...] = attribute(
@@ -41,8 +43,10 @@ class Rule:
 class FqnToConfig(Config):
     """Per-layer configs: exact names first, then patterns in order; the first match wins."""
 
-    configs: dict[str, Config] = attribute("Configs by a short name of your choice.", factory=dict)
-    rules: tuple[Rule, ...] = attribute("Rules in order.", factory=tuple)
+    configs: dict[str, Config] = attribute(
+        "Configs by a short name of your choice.", factory=dict, limit="rules"
+    )
+    rules: tuple[Rule, ...] = attribute("Rules in order.", factory=tuple, limit="rules")
     default: str | None = attribute(
         "Name of the config for what no rule matches, or null for none.", default=None
     )

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.errors import QconfigError, RuleError, shown
+from qconfig.limits import Limits, current_limits, use_limits
 from qconfig.rules.patterns import expression, is_exact
 from qconfig.rules.regex_tree import parse
 from qconfig.rules.runaway import check_backtracking
@@ -50,9 +51,11 @@ def skeleton(pattern: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _passes(pattern: str) -> bool:
+def _passes(pattern: str, limits: Limits) -> bool:
+    # Limits are part of the key: a verdict holds for those that it was found under.
     try:
-        lint(pattern)
+        with use_limits(limits):
+            lint(pattern)
     except RuleError:
         return False
     return True
@@ -67,7 +70,7 @@ def check_pattern(match: str) -> None:
     if is_exact(match):
         return
     pattern = expression(match)
-    if not _passes(skeleton(pattern)):
+    if not _passes(skeleton(pattern), current_limits()):
         lint(pattern)
 
 

@@ -16,14 +16,13 @@ from collections.abc import Callable, Container, Iterable
 from qconfig.builders.base import ModuleTarget, Target
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.errors import QconfigError, RuleError, raise_problems
+from qconfig.limits import current_limits
 from qconfig.rules.assignment import Assignment
 from qconfig.rules.lint import check_rules
 from qconfig.rules.matching_pass import Candidate, MatchingPass, admits
 from qconfig.rules.patterns import compile_pattern, is_exact
 from qconfig.rules.segment_index import SegmentIndex, count_segments
 from qconfig.versioning import Config
-
-MAX_NAME = 512
 
 
 class RuleSet:
@@ -154,13 +153,14 @@ def _gives(use: str | None, configs: Container[str]) -> bool:
 
 
 def _too_long(targets: Iterable[Target | ModuleTarget]) -> list[QconfigError]:
+    limits = current_limits()
     return [
         RuleError(
             "name is too long to be matched",
             fqn=target.fqn[:80],
             found=len(target.fqn),
-            expected=f"at most {MAX_NAME} characters",
+            expected=f"characters: {limits.describe('matched_characters')}",
         )
         for target in targets
-        if len(target.fqn) > MAX_NAME
+        if len(target.fqn) > limits.matched_characters
     ]

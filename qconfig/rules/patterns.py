@@ -6,8 +6,6 @@ from functools import lru_cache
 
 from qconfig.rules.regex_tree import compile_regex
 
-MAX_PATTERN = 1000
-"""Most characters of `match`, as `Rule` says."""
 _REGEX = "re:"
 
 

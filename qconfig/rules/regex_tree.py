@@ -15,6 +15,7 @@ from typing import Any
 from attrs import frozen
 
 from qconfig.errors import RuleError
+from qconfig.limits import current_limits
 
 OTHER = 1 << 256
 ALL = (1 << 257) - 1
@@ -67,9 +68,6 @@ Nodes = tuple[Node, ...]
 _DOUBTFUL = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*?(?:\[|--|&&|~~|\|\|)")
 
 
-_MAX_GROUPS = 100
-
-
 def compile_regex(pattern: str) -> re.Pattern[str]:
     """Return the compiled regular expression.
 
@@ -77,7 +75,7 @@ def compile_regex(pattern: str) -> re.Pattern[str]:
         RuleError: not a regular expression, or one whose meaning Python is about to change.
     """
     # Without a bound of ours, how deep groups may be nested would depend on the stack at hand.
-    if pattern.count("(") > _MAX_GROUPS:
+    if pattern.count("(") > current_limits().pattern_groups:
         raise _too_deep(pattern)
     try:
         if not _DOUBTFUL.search(pattern):
@@ -120,7 +118,7 @@ def _too_deep(pattern: str) -> RuleError:
     return RuleError(
         "a regular expression too deep or with too large a number",
         found=pattern,
-        expected=f"at most {_MAX_GROUPS} groups and repeats below 2**32",
+        expected=f"groups: {current_limits().describe('pattern_groups')}; repeats below 2**32",
     )
 
 

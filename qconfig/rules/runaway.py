@@ -14,11 +14,11 @@ from math import ceil, log2
 from attrs import evolve, frozen
 
 from qconfig.errors import RuleError
+from qconfig.limits import current_limits
 from qconfig.rules.regex_tree import DOT, Aside, Backreference, Chars, Choice, Nodes, Repeat, first
 
 # Cost is counted in doublings: an open repeat counts as the 128 characters of a long name.
 _REPEAT_COST = 7
-_BUDGET = 3 * _REPEAT_COST + 2
 # A bounded repeat of more than this is as good as an unbounded one.
 _MANY = 16
 _SIMPLER = "name more of the path, or write several rules: the first that matches wins"
@@ -114,9 +114,11 @@ def _open(place: _Place, spent: int, ways: int) -> int:
 
 
 def _pay(spent: int, cost: int) -> int:
-    if spent + cost > _BUDGET:
+    limits = current_limits()
+    if spent + cost > limits.pattern_cost:
         raise RuleError(
             "more than three unbounded repeats that can read the same text can run away",
+            expected=f"doublings of the time: {limits.describe('pattern_cost')}",
             hint=_SIMPLER,
         )
     return spent + cost

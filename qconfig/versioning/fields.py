@@ -12,15 +12,11 @@ import attrs
 from attrs import NOTHING, frozen
 
 from qconfig.errors import FieldError, QconfigError, RegistrationError
+from qconfig.limits import DEFAULT_LIMITS, current_limits
 from qconfig.versioning.type_check import FieldCheck, tupled
 
 _KEY = "qconfig"
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-MAX_RANK = 16
-"""Most dimensions of a tensor in a document or a layout."""
-MAX_DIMENSION = 2**48 - 1
-"""Largest size of one dimension."""
 
 
 @frozen
@@ -52,7 +48,7 @@ class TensorPattern:
         """The fewest and the most dimensions."""
         dims = self.dimensions
         any_leading = bool(dims) and dims[0].startswith("*")
-        return len(dims) - any_leading, MAX_RANK if any_leading else len(dims)
+        return len(dims) - any_leading, DEFAULT_LIMITS.rank if any_leading else len(dims)
 
 
 @frozen
@@ -65,6 +61,7 @@ class FieldInfo:
     pattern: str | None = None
     min_length: int | None = None
     max_length: int | None = None
+    limit: str | None = None
     tensor: TensorPattern | None = None
     added: bool = False
     incidental: bool = False
@@ -83,12 +80,25 @@ class FieldInfo:
             problem = f"a string that matches {self.pattern}"
         elif self.min_length is not None and len(value) < self.min_length:
             problem = f"at least {self.min_length} {_unit(value)}"
+        elif self.limit is not None:
+            problem = self._limit_problem(value)
         elif self.max_length is not None and len(value) > self.max_length:
             problem = f"at most {self.max_length} {_unit(value)}"
         if problem:
             raise FieldError(
                 f"{name} is out of range", pointer=f"/{name}", found=value, expected=problem
             )
+
+    def check_size(self, value: Any, name: str) -> None:
+        """Raise FieldError where `value` has more entries than its limit, before they are read."""
+        if self.limit is not None and isinstance(value, list | dict):
+            self.check(value, name)
+
+    def _limit_problem(self, value: Any) -> str | None:
+        limits = current_limits()
+        if self.limit is None or len(value) <= getattr(limits, self.limit):
+            return None
+        return f"{_unit(value)}: {limits.describe(self.limit)}"
 
 
 def _unit(value: Any) -> str:
@@ -121,6 +131,7 @@ def attribute(
     pattern: str | None = None,
     min_length: int | None = None,
     max_length: int | None = None,
+    limit: str | None = None,
     added: bool = False,
     incidental: bool = False,
 ) -> Any:
@@ -139,6 +150,8 @@ def attribute(
         pattern: regular expression that a string must contain.
         min_length: fewest entries of a string, tuple or mapping.
         max_length: most entries of a string, tuple or mapping.
+        limit: name of the field of `Limits` that holds the most entries, in place of `max_length`,
+            which then is for the JSON Schema alone.
         added: whether the field is younger than the first release of its version. Documents leave
             it out while it has its default, so that readers of that release take them.
         incidental: whether a stored tensor and its config may differ in the field: it says how a
@@ -160,10 +173,11 @@ def attribute(
         pattern,
         min_length,
         max_length,
+        limit,
         added=added,
         incidental=incidental,
     )
-    bounded = any(b is not None for b in (minimum, maximum, pattern, min_length, max_length))
+    bounded = any(b is not None for b in (minimum, maximum, pattern, min_length, max_length, limit))
     kwargs: dict[str, Any] = {"factory": factory} if factory else {"default": default}
     return attrs.field(
         **kwargs,

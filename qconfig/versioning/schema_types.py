@@ -14,8 +14,9 @@ import attrs
 from attrs import NOTHING, define, field
 
 from qconfig.errors import RegistrationError
+from qconfig.limits import DEFAULT_LIMITS
 from qconfig.versioning.entries import Config, Entry, Kind
-from qconfig.versioning.fields import MAX_DIMENSION, TensorPattern, info_of, resolved_fields
+from qconfig.versioning.fields import TensorPattern, info_of, resolved_fields
 from qconfig.versioning.registry import registry
 from qconfig.versioning.schema_defaults import plain_default
 
@@ -47,7 +48,7 @@ def shape_schema(fewest: int, most: int) -> Schema:
     """Return the schema of a tensor's shape with that many dimensions."""
     return {
         "type": "array",
-        "items": {"type": "integer", "minimum": 0, "maximum": MAX_DIMENSION},
+        "items": {"type": "integer", "minimum": 0, "maximum": DEFAULT_LIMITS.dimension},
         "minItems": fewest,
         "maxItems": most,
         "description": "Size of each dimension.",

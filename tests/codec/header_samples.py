@@ -6,8 +6,8 @@ from typing import Any
 
 from attrs import evolve
 
-from qconfig.codec.limits import DEFAULT_LIMITS
 from qconfig.codec.safetensors_header import Header, parse_header
+from qconfig.limits import DEFAULT_LIMITS
 
 ENTRY = {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}
 

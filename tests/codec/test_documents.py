@@ -10,10 +10,10 @@ from qconfig.codec.documents import (
     parse_config_document,
     parse_document,
 )
-from qconfig.codec.limits import Limits
 from qconfig.errors import (
     DocumentSyntaxError,
 )
+from qconfig.limits import Limits
 from tests.codec.document_samples import CONFIG, JSON
 
 YAML = """# a comment

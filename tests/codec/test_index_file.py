@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from qconfig.codec.index_file import ShardIndex, index_document, read_index, shard_path
-from qconfig.codec.limits import Limits
 from qconfig.codec.strict_json import dumps
 from qconfig.errors import ContainerError, DocumentSyntaxError, StorageError
+from qconfig.limits import Limits
 
 _SHARD = "model-00001-of-00002.safetensors"
 
@@ -84,7 +84,9 @@ def test_a_duplicate_tensor_is_refused(tmp_path: Path) -> None:
         pytest.param("x.safetensors.", "ends in a dot or a space", id="item-17-dot"),
         pytest.param("x.safetensors ", "ends in a dot or a space", id="item-17-space"),
         pytest.param("..", "ends in a dot or a space", id="parent"),
-        pytest.param("é" * 122 + ".safetensors", "is longer than 255 bytes", id="item-17-300"),
+        pytest.param(
+            "é" * 122 + ".safetensors", "is too long: 256 bytes of at most 255", id="item-17-300"
+        ),
         pytest.param("model.bin", "does not end in .safetensors", id="suffix"),
         pytest.param("", "does not end in .safetensors", id="empty"),
         pytest.param(3, "is no string", id="number"),

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qconfig.codec.limits import Limits
 from qconfig.codec.pickle_machine import run
 from qconfig.codec.pickle_tree import check_tree
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 
 LIMITS = Limits()
 KEYS = st.none() | st.booleans() | st.integers(-(2**100), 2**100) | st.text()

@@ -9,9 +9,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qconfig.codec.limits import DEFAULT_LIMITS
 from qconfig.codec.strict_json import dumps, dumps_compact, loads
 from qconfig.errors import DocumentSyntaxError, FieldError
+from qconfig.limits import DEFAULT_LIMITS
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _NUMBERS = st.integers(-(10**39), 10**39) | st.floats(allow_nan=False, allow_infinity=False)

@@ -206,7 +206,8 @@ def document(**changes):
             FieldError,
             (
                 "/shape: wrong shape\n  found: [-1]\n"
-                "  expected: a list of at most 16 sizes below 2**48, and so their product"
+                "  expected: sizes: at most 16 (Limits.rank); each, and their product: "
+                "at most 281474976710655 (Limits.dimension)"
             ),
         ),
     ],

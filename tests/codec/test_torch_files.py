@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from qconfig.codec.dtypes import FROM_SAFETENSORS, DType
-from qconfig.codec.limits import Limits
 from qconfig.codec.pickled_values import PickledTensor
 from qconfig.codec.regular_files import check_unchanged
 from qconfig.codec.torch_files import read_torch_file
 from qconfig.errors import ContainerError, StorageError
+from qconfig.limits import Limits
 from tests.codec.torch_samples import saved, unfolded
 
 PLAIN = [*FROM_SAFETENSORS.values(), DType.COMPLEX32, DType.COMPLEX128]

@@ -10,7 +10,6 @@ from attrs import evolve
 from torch import nn
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.limits import Limits
 from qconfig.codec.pickled_values import (
     PickledEnum,
     PickledFunction,
@@ -20,6 +19,7 @@ from qconfig.codec.pickled_values import (
 )
 from qconfig.codec.torch_files import read_torch_file
 from qconfig.errors import ContainerError
+from qconfig.limits import Limits
 from tests.codec.torch_samples import STORAGE, global_of, root_of, saved
 
 N = "lib.names."

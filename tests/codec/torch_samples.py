@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from qconfig.codec.limits import DEFAULT_LIMITS, Limits
 from qconfig.codec.pickled_values import Role
 from qconfig.codec.torch_files import read_torch_file
+from qconfig.limits import DEFAULT_LIMITS, Limits
 
 STORAGE = (
     b"((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ"

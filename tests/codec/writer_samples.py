@@ -8,9 +8,9 @@ import torch
 from attrs import evolve
 
 from qconfig.codec.dtypes import FROM_SAFETENSORS, DType
-from qconfig.codec.limits import DEFAULT_LIMITS
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
+from qconfig.limits import DEFAULT_LIMITS
 
 DTYPES = sorted(FROM_SAFETENSORS.values())
 

@@ -12,6 +12,7 @@ from tests.repository.sources import modules, tree
 FACADE = "facade"
 ROOMS = (
     "errors",
+    "limits",
     "versioning",
     "codec",
     "configs",
@@ -33,7 +34,7 @@ ROOMS = (
 # fills, but a dialect says which retired class a foreign form is; schemas are files, read by the
 # outermost rooms.
 BESIDE = {
-    "migrations": {"errors", "versioning", "codec", "configs", "layouts", "rules"},
+    "migrations": {"errors", "limits", "versioning", "codec", "configs", "layouts", "rules"},
     "schemas": {"errors", "versioning"},
 }
 

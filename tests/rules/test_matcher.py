@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from qconfig.configs import FqnToConfig, Precedence, Rule
 from qconfig.errors import RuleError, RuleErrors
+from qconfig.limits import DEFAULT_LIMITS
 from qconfig.rules.assignment import Assignment, Decision, How
-from qconfig.rules.matcher import MAX_NAME, RuleSet
+from qconfig.rules.matcher import RuleSet
 from qconfig.rules.patterns import glob_to_regex, is_exact
 from tests.rules.samples import INT8, assign, document, given, target
 
@@ -135,7 +136,7 @@ def test_bad_patterns_are_refused_together():
 def test_long_names():
     """Names that are too long to be matched safely are refused."""
     with pytest.raises(RuleError, match="name is too long to be matched"):
-        assign(document(), "a" * (MAX_NAME + 1))
+        assign(document(), "a" * (DEFAULT_LIMITS.matched_characters + 1))
 
 
 def naive(config: FqnToConfig, targets) -> Assignment:

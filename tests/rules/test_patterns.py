@@ -2,7 +2,8 @@ import pytest
 
 from qconfig.configs import Rule
 from qconfig.errors import FieldError, RuleError
-from qconfig.rules.patterns import MAX_PATTERN, compile_pattern, expression, is_exact
+from qconfig.limits import DEFAULT_LIMITS
+from qconfig.rules.patterns import compile_pattern, expression, is_exact
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,6 @@ def test_bad_expression():
 
 def test_long_pattern():
     """A rule takes as many characters as the limit says, and no more."""
-    Rule("a" * MAX_PATTERN, None)
+    Rule("a" * DEFAULT_LIMITS.pattern_characters, None)
     with pytest.raises(FieldError, match="match is out of range"):
-        Rule("a" * (MAX_PATTERN + 1), None)
+        Rule("a" * (DEFAULT_LIMITS.pattern_characters + 1), None)
