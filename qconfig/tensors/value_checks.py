@@ -1,5 +1,6 @@
 """Checks that read the elements of inner tensors. They are never on a hot path."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import LayoutError
 
 _NEGATIVE_ZERO = 0x80
+_AT_ONCE = 1 << 20  # elements: what is computed of them stays small beside a large tensor
 _NOT_FINITE = {
     torch.float8_e4m3fn: lambda bits: (bits & 0x7F) == 0x7F,
     torch.float8_e5m2: lambda bits: (bits & 0x7F) >= 0x7C,
@@ -37,6 +39,26 @@ def refuse_where(
     )
 
 
+def refuse_any(
+    is_bad: Callable[[torch.Tensor], torch.Tensor],
+    name: str,
+    what: str,
+    values: torch.Tensor,
+    expected: str,
+) -> None:
+    """Raise LayoutError as `refuse_where`; where nothing is bad, little memory is taken.
+
+    Args:
+        is_bad: says of each element whether it is, by itself.
+        name: of the field.
+        what: is wrong with such elements.
+        values: of the field.
+        expected: what is right.
+    """
+    if any(bool(is_bad(part).any()) for part in torch.split(values.reshape(-1), _AT_ONCE)):
+        refuse_where(is_bad(values), name, what, values, expected)
+
+
 def not_finite(values: torch.Tensor) -> torch.Tensor:
     """Return where a floating-point tensor is NaN or infinite; torch knows not all small types."""
     of_bits = _NOT_FINITE.get(values.dtype)
@@ -52,7 +74,7 @@ def check_finite(layout: Any, names: tuple[str, ...]) -> None:
     for name in names:
         value = loaded(getattr(layout, name))
         if value is not None and value.dtype.is_floating_point:
-            refuse_where(not_finite(value), name, "is not finite", value, "finite numbers")
+            refuse_any(not_finite, name, "is not finite", value, "finite numbers")
 
 
 def check_scale_values(layout: Any, name: str) -> None:
@@ -66,11 +88,12 @@ def check_scale_values(layout: Any, name: str) -> None:
     scale = loaded(getattr(layout, name))
     if scale is None:
         return
-    refuse_where(~scale.isfinite(), name, "is not finite", scale, "positive finite numbers")
-    refuse_where(scale <= 0, name, "is not positive", scale, "positive finite numbers")
+    expected = "positive finite numbers"
+    refuse_any(lambda part: ~part.isfinite(), name, "is not finite", scale, expected)
+    refuse_any(lambda part: part <= 0, name, "is not positive", scale, expected)
     if scale.dtype != torch.float16:
         least = torch.finfo(scale.dtype).tiny
-        refuse_where(scale < least, name, "is subnormal", scale, f"numbers from {least}")
+        refuse_any(lambda part: part < least, name, "is subnormal", scale, f"numbers from {least}")
 
 
 def check_block_scale_values(layout: Any, name: str) -> None:
@@ -81,8 +104,13 @@ def check_block_scale_values(layout: Any, name: str) -> None:
     """
     scale = loaded(getattr(layout, name))
     if scale is not None:
-        bad = scale.view(torch.uint8) > _NEGATIVE_ZERO
-        refuse_where(bad, name, "is negative", scale, "numbers from 0")
+        refuse_any(
+            lambda part: part.view(torch.uint8) > _NEGATIVE_ZERO,
+            name,
+            "is negative",
+            scale,
+            "numbers from 0",
+        )
 
 
 def check_code_range(layout: Any, name: str, low: int, high: int) -> None:
