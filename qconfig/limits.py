@@ -19,17 +19,24 @@ from qconfig.errors import UsageError, nearest
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_MOST = "most"
+# What Python recurses into and converts without limits of its own.
+_DEEPEST = 128
+_MOST_DIGITS = 640
 
 
 def _check(_: Any, attribute: "attrs.Attribute[int]", value: object) -> None:
-    if type(value) is not int or value < 0:
+    most = attribute.metadata[_MOST]
+    if type(value) is not int or not 0 <= value <= most:
         raise UsageError(
-            f"Limits.{attribute.name} is not a bound", found=value, expected="an integer from 0"
+            f"Limits.{attribute.name} is not a bound",
+            found=value,
+            expected=f"an integer from 0 to {most}",
         )
 
 
-def _bound(default: int) -> Any:
-    return field(default=default, validator=_check)
+def _bound(default: int, most: int = 2**63 - 1) -> Any:
+    return field(default=default, validator=_check, metadata={_MOST: most})
 
 
 @frozen(kw_only=True)
@@ -68,7 +75,8 @@ class Limits:
             they share storages.
 
     Raises:
-        UsageError: a bound that is no integer from 0.
+        UsageError: a bound that is negative, no integer, or more than Python can bear: 128 for
+            depths, 640 for digits.
     """
 
     header_bytes: int = _bound(100_000_000)
@@ -78,10 +86,10 @@ class Limits:
     name_bytes: int = _bound(4_096)
     file_name_bytes: int = _bound(255)
     metadata_value_bytes: int = _bound(16 * 2**20)
-    json_depth: int = _bound(64)
+    json_depth: int = _bound(64, most=_DEEPEST)
     document_bytes: int = _bound(64 * 2**20)
     written_bytes: int = _bound(8 * 2**20)
-    number_digits: int = _bound(40)
+    number_digits: int = _bound(40, most=_MOST_DIGITS)
     rules: int = _bound(100_000)
     pattern_characters: int = _bound(1_000)
     pattern_groups: int = _bound(100)
@@ -90,7 +98,7 @@ class Limits:
     archive_records: int = _bound(1_000_100)
     pickle_bytes: int = _bound(256 * 2**20)
     pickle_operations: int = _bound(32_000_000)
-    pickle_depth: int = _bound(64)
+    pickle_depth: int = _bound(64, most=_DEEPEST)
     expanded_bytes: int = _bound(2**30)
     shared_bytes: int = _bound(2**36)
 
@@ -122,7 +130,7 @@ def use_limits(limits: Limits | None = None, /, **bounds: int) -> Iterator[Limit
         bounds: single ones in their place, by the names of the fields of `Limits`.
 
     Raises:
-        UsageError: there is no such bound, or it is no integer from 0.
+        UsageError: there is no such bound, or a value is none that it can have.
     """
     known = attrs.fields_dict(Limits)
     for name in bounds:

@@ -15,6 +15,7 @@ from qconfig.codec.layout_values import layout_nbytes, loaded, present_fields
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import QconfigError
+from qconfig.limits import with_limits
 from qconfig.versioning import Layout, registry
 
 _BATCH_BYTES = 64 * 2**20
@@ -82,7 +83,8 @@ def check_stored_bytes(
 
     if executor is None:
         return check(units)
-    futures = [executor.submit(check, batch) for batch in _batches(units)]
+    check_there = with_limits(check)
+    futures = [executor.submit(check_there, batch) for batch in _batches(units)]
     job.wait_for(futures)
     # What a listener raises is raised here; cancelled are only those behind such a one.
     failures = [f.exception() for f in futures if not f.cancelled()]

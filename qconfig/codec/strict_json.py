@@ -100,6 +100,10 @@ def _loads(text: bytes | str, limits: Limits) -> Any:
         raise _syntax_error(error) from None
     except _DefectError:
         _report(text, limits)
+    except RecursionError:  # of a caller that is deep in recursion itself
+        raise DocumentSyntaxError(
+            "nested too deeply", expected="no more levels than Python can recurse"
+        ) from None
     if "\\u" in text and _SURROGATE.search(text) and not _is_unicode(value):
         _report(text, limits)
     return value
