@@ -4,11 +4,14 @@ from pathlib import Path
 
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, Checkpoint
 from qconfig.codec.index_file import stays_inside
+from qconfig.codec.sha256_sums import SUMS_FILE
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
 
 
 def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> list[Path]:
-    """Return the files of the directory that are neither shards, index nor config.json.
+    """Return the files of the directory that are neither shards, index, config.json nor sums.
+
+    Sums of the shards that there were would be wrong of others.
 
     A link is copied as the file that it leads to, so one that leaves the directory could put a
     secret of this machine into a checkpoint that is published.
@@ -23,7 +26,7 @@ def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> lis
     if not checkpoint.is_directory:
         return []
     directory = checkpoint.directory
-    ours = {CONFIG_FILE, INDEX_FILE, *checkpoint.shards, *checkpoint.consumed}
+    ours = {CONFIG_FILE, INDEX_FILE, SUMS_FILE, *checkpoint.shards, *checkpoint.consumed}
     files: list[Path] = []
     problems: list[QconfigError] = []
     for path in sorted(directory.rglob("*")):

@@ -13,6 +13,7 @@ from qconfig.checkpoints.record import inner_name
 from qconfig.codec.digests import ALGORITHM, check_bytes, stated_digests
 from qconfig.codec.layout_values import layout_nbytes, loaded, present_fields
 from qconfig.codec.safetensors_header import Header
+from qconfig.codec.sha256_sums import SUMS_FILE, check_sum
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import QconfigError
 from qconfig.limits import with_limits
@@ -26,13 +27,14 @@ Expected = Mapping[str, Mapping[str, str]]
 
 @frozen
 class _Unit:
-    """One tensor that is read: a quantized one with its parts, or a plain one."""
+    """One tensor that is read, a quantized one with its parts or a plain one; or a whole file."""
 
     shard: str
     name: str
     size: int
     digests: list[tuple[str, LazyTensor, str]] = field(factory=list)
     layout: Layout | None = None
+    sha256: str | None = None
 
 
 def expected_digests(checkpoint: Checkpoint) -> tuple[Expected, list[QconfigError]]:
@@ -52,17 +54,30 @@ def expected_digests(checkpoint: Checkpoint) -> tuple[Expected, list[QconfigErro
 
 
 def check_stored_bytes(
-    checkpoint: Checkpoint, expected: Expected, job: Job, executor: Executor | None
+    checkpoint: Checkpoint,
+    expected: Expected,
+    sums: Mapping[str, str],
+    job: Job,
+    executor: Executor | None,
 ) -> list[QconfigError]:
     """Read what is quantized, and what has a digest, and return a problem for all that is wrong.
 
     Args:
         checkpoint: it is read, each tensor once while it is in the page cache.
         expected: the digests to compare with.
+        sums: SHA-256 of whole files by name, to compare with.
         job: is told of the start, and of each tensor and shard.
         executor: takes tensors together until they are large enough to be worth it, in threads.
     """
     units = list(_units(checkpoint, expected))
+    if sums:
+        # Right after its tensors a file may still be in the page cache.
+        order = {name: i for i, name in enumerate(checkpoint.shards)}
+        units += [
+            _Unit(name, SUMS_FILE, checkpoint.shards[name].file_size, sha256=text)
+            for name, text in sums.items()
+        ]
+        units.sort(key=lambda unit: order.get(unit.shard, -1))
     left: dict[str, int] = {}
     for unit in units:
         left[unit.shard] = left.get(unit.shard, 0) + 1
@@ -139,6 +154,12 @@ def _problems(checkpoint: Checkpoint, unit: _Unit, job: Job) -> list[QconfigErro
         try:
             with job.phase(Phase.READ):
                 check_bytes(name, tensor.source, stated)
+        except QconfigError as error:
+            problems += error.problems
+    if unit.sha256 is not None:
+        try:
+            with job.phase(Phase.READ):
+                check_sum(checkpoint.shards[unit.shard].path, unit.sha256)
         except QconfigError as error:
             problems += error.problems
     if unit.layout is not None:

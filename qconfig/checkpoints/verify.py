@@ -12,6 +12,7 @@ from qconfig.checkpoints.contradictions import contradictions
 from qconfig.checkpoints.events import Listener
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.stated_sums import stated_sums
 from qconfig.checkpoints.stored_bytes import check_stored_bytes, expected_digests
 from qconfig.checkpoints.writer import Writer
 from qconfig.errors import QconfigError
@@ -27,6 +28,7 @@ class Verification:
         notes: what is odd but harmless.
         digests: number of stored tensors whose bytes were compared with a digest.
         without_digests: the shards that have none, or none that this release can compute.
+        sums: number of shards that were compared with their SHA-256 in `SHA256SUMS`.
     """
 
     tensors: int
@@ -34,6 +36,7 @@ class Verification:
     notes: tuple[str, ...]
     digests: int = 0
     without_digests: tuple[str, ...] = ()
+    sums: int = 0
 
     @property
     def ok(self) -> bool:
@@ -49,6 +52,7 @@ class Verification:
             "notes": list(self.notes),
             "digests": self.digests,
             "without_digests": list(self.without_digests),
+            "sums": self.sums,
         }
 
 
@@ -67,7 +71,8 @@ def verify_checkpoint(
 
     Checked are: headers, index and records against each other; scales (finite, positive) and zero
     points; that the stored config assigns to each tensor the layout that it has, both ways; and
-    that headers and tensors are bit for bit what was written, in shards with digests.
+    that headers and tensors are bit for bit what was written, in shards with digests; and whole
+    shards against `SHA256SUMS`, where the directory has such a file.
 
     Args:
         path: a directory in Hugging Face shape, or one file; also of another library.
@@ -92,11 +97,15 @@ def verify_checkpoint(
         writer=Writer.of(writer),
         keep_config=keep_config,
     )
-    return verify_opened(checkpoint, job, executor=executor)
+    return verify_opened(checkpoint, job, executor=executor, follow_symlinks=follow_symlinks)
 
 
 def verify_opened(
-    checkpoint: Checkpoint, job: Job, *, executor: Executor | None = None
+    checkpoint: Checkpoint,
+    job: Job,
+    *,
+    executor: Executor | None = None,
+    follow_symlinks: bool = False,
 ) -> Verification:
     """Read a checkpoint that is open and return everything that is wrong with it.
 
@@ -104,10 +113,13 @@ def verify_opened(
         checkpoint: it is read whole.
         job: is told of each tensor that is read, and of the end.
         executor: checks several tensors at a time, in threads.
+        follow_symlinks: also read a list of sums that is a link to a file elsewhere.
     """
     checkpoint = job.reading(checkpoint)
     expected, problems = expected_digests(checkpoint)
-    problems += check_stored_bytes(checkpoint, expected, job, executor)
+    sums, unstated = stated_sums(checkpoint, follow_symlinks=follow_symlinks)
+    problems += unstated
+    problems += check_stored_bytes(checkpoint, expected, sums, job, executor)
     problems += _against_config(checkpoint)
     job.done()
     notes = list(checkpoint.notes)
@@ -119,6 +131,7 @@ def verify_opened(
         tuple(notes),
         sum(len(digests) for digests in expected.values()),
         tuple(name for name in checkpoint.shards if name not in expected),
+        len(sums),
     )
 
 

@@ -84,7 +84,7 @@ def command(
         odd = f"sound, with {counted(len(found.notes), 'note')}"
         state = counted(count, "problem") if count else odd if found.notes else "sound"
         read = f"{counted(found.tensors, 'quantized tensor')} read"
-        output.line(f"{path}: {state}; {read}, {_digests(found)}")
+        output.line(f"{path}: {state}; {read}, {_digests(found)}{_sums(found)}")
     output.notes(found.notes)
     return 0 if found.ok and not found.notes else 1
 
@@ -95,3 +95,9 @@ def _digests(found: "Verification") -> str:
         return "no digests"
     text = f"{counted(found.digests, 'digest')} {'match' if found.ok else 'compared'}"
     return f"{text}, none in {counted(missing, 'file')}" if missing else text
+
+
+def _sums(found: "Verification") -> str:
+    if not found.sums:
+        return ""
+    return f", {counted(found.sums, 'SHA-256 sum')} {'match' if found.ok else 'compared'}"
