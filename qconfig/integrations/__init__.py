@@ -1,0 +1,1 @@
+"""Quantized state in the tools of others, each in a module that imports its tool."""
