@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.contradictions import config_contradictions
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.placement import Placement, check_device
 from qconfig.checkpoints.subset import cut, slices_of, with_names
-from qconfig.checkpoints.tensor_slice import TensorSlice, outline
+from qconfig.checkpoints.tensor_slice import TensorSlice
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.layout_values import loaded, present_fields, with_values
-from qconfig.codec.safetensors_header import Header
-from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
-from qconfig.codec.tensor_values import ByteRange, LazyTensor
+from qconfig.codec.collector import collector_paused
+from qconfig.codec.safetensors_maps import MappedFiles
 from qconfig.errors import (
     CheckpointError,
     InexactWarning,
     QconfigError,
-    UsageError,
     nearest,
     raise_problems,
 )
-from qconfig.versioning import Layout, registry
 
 if TYPE_CHECKING:
     import torch
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
 
 
 _MOST_HINTS = 20
-_ALIGNED = 64
-"""Bytes at a multiple of which the tensors of our files start."""
 
 
 def load_checkpoint(
@@ -59,9 +54,12 @@ def load_checkpoint(
         path: a directory in Hugging Face shape, or one file; also of another library.
         model: put the tensors into this model too, all names required, none left over. Names that
             are tied in the model need to be stored under one of them only.
-        mmap: map the files, so that bytes are read when they are used; the files must then keep
-            their size while the tensors live. False reads everything now.
-        device: where the tensors go; None leaves them on the CPU. For `"meta"` none is read.
+        mmap: map the files, so that bytes are read when they are used. A file must then keep its
+            size while its tensors live: the system kills a process (SIGBUS) that looks at what was
+            cut off. The call itself never does; a file that changes during it gives an error.
+            False reads everything now, and nothing that happens to the files later matters.
+        device: where the tensors go; None leaves them on the CPU. For `"meta"` none is read, for
+            others than the CPU nothing is mapped.
         ignore: names in the checkpoint that the model need not have.
         follow_symlinks: accept shards that are links to files elsewhere.
         dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
@@ -74,6 +72,7 @@ def load_checkpoint(
 
     Raises:
         QconfigError: the checkpoint is damaged, hostile or newer.
+        ContainerError: a file has changed since the call began.
         UsageError: there is no such device, or something else than slices is given.
         RuleError: not a pattern.
         CheckpointError: a pattern matches nothing.
@@ -83,31 +82,41 @@ def load_checkpoint(
             than the model's, or than the config beside them says; all at once, the model unchanged.
     """
     if device is not None:
-        _check_device(device)
-    reader = _mapped if mmap else lazy_tensors
-    checkpoint = open_checkpoint(
-        path,
-        follow_symlinks=follow_symlinks,
-        reader=reader,
-        dialect=dialect,
-        writer=Writer.of(writer),
-        keep_config=False,
-    )
-    pieces = slices_of(checkpoint, slices or {})
-    if names is not None:
-        checkpoint = with_names(checkpoint, names)
-    _warn(path, checkpoint)
-    raise_problems(config_contradictions(checkpoint))
-    checkpoint, sliced = cut(checkpoint, pieces)
-    state_dict: dict[str, torch.Tensor] = {}
-    for name, tensor in checkpoint.plain.items():
-        state_dict[name] = _placed(tensor, device)
-    for fqn, layout in checkpoint.layouts.items():
-        state_dict[fqn] = _tensor(checkpoint, fqn, layout, device, is_whole=fqn not in sliced)
-    state_dict |= {alias: state_dict[name] for alias, name in checkpoint.ties.items()}
+        check_device(device)
+    # Many small objects are made that stay: looking for cycles among them takes most of the time.
+    with MappedFiles() as files, collector_paused():
+        checkpoint = open_checkpoint(
+            path,
+            follow_symlinks=follow_symlinks,
+            reader=files.tensors,
+            dialect=dialect,
+            writer=Writer.of(writer),
+            keep_config=False,
+        )
+        pieces = slices_of(checkpoint, slices or {})
+        if names is not None:
+            checkpoint = with_names(checkpoint, names)
+        _warn(path, checkpoint)
+        raise_problems(config_contradictions(checkpoint))
+        placement = Placement(files, mmap=mmap, device=device, for_model=model is not None)
+        state_dict = _state_dict(*cut(checkpoint, pieces), placement)
+        files.check_unchanged()
     if model is not None:
         ignored = set(ignore)
         load_into(model, {n: t for n, t in state_dict.items() if n not in ignored})
+    return state_dict
+
+
+def _state_dict(
+    checkpoint: Checkpoint, sliced: set[str], placement: Placement
+) -> "dict[str, torch.Tensor]":
+    state_dict: dict[str, torch.Tensor] = {}
+    for name, tensor in checkpoint.plain.items():
+        state_dict[name] = placement.plain(tensor, is_part=name in sliced)
+    place = checkpoint.place
+    for fqn, layout in checkpoint.layouts.items():
+        state_dict[fqn] = placement.quantized(fqn, layout, place, is_part=fqn in sliced)
+    state_dict |= {alias: state_dict[name] for alias, name in checkpoint.ties.items()}
     return state_dict
 
 
@@ -125,17 +134,6 @@ def _warn(path: Path | str, checkpoint: Checkpoint) -> None:
         InexactWarning,
         stacklevel=3,
     )
-
-
-def _check_device(device: "torch.device | str") -> None:
-    import torch
-
-    try:
-        torch.empty(0, device=device)
-    except (AssertionError, RuntimeError, ValueError) as error:
-        raise UsageError(
-            "a device that cannot be used", found=str(device), hint=str(error).partition("\n")[0]
-        ) from None
 
 
 def load_into(model: "nn.Module", state_dict: "dict[str, torch.Tensor]") -> None:
@@ -235,74 +233,3 @@ def _difference(expected: "torch.Tensor", found: "torch.Tensor") -> tuple[str, s
     if not has_layout(found) or not isinstance(expected, ComparedTensor):
         return None
     return expected.difference(found)
-
-
-def _placed(tensor: LazyTensor, device: "torch.device | str | None") -> "torch.Tensor":
-    if device is None:
-        return tensor.load()
-    return outline(tensor) if _is_meta(device) else tensor.load().to(device)
-
-
-def _is_meta(device: "torch.device | str | None") -> bool:
-    import torch
-
-    return device is not None and torch.device(device).type == "meta"
-
-
-def _tensor(
-    checkpoint: Checkpoint,
-    fqn: str,
-    layout: Layout,
-    device: "torch.device | str | None",
-    *,
-    is_whole: bool,
-) -> "torch.Tensor":
-    from qconfig.tensors.classes import tensor_class_of
-
-    try:
-        current = registry.convert(layout)
-        tensor_class = tensor_class_of(type(current))
-        if _is_meta(device):
-            lazy = {field: getattr(current, field) for field in present_fields(current)}
-            in_memory = with_values(current, {f: outline(t) for f, t in lazy.items()})
-        else:
-            in_memory = loaded(current)
-            in_memory = tensor_class.simplify(in_memory) if is_whole else _aligned(in_memory)
-        tensor: torch.Tensor = tensor_class.from_layout(in_memory)
-    except QconfigError as error:
-        raise error.at(file=checkpoint.place, fqn=fqn) from None
-    return tensor if device is None else tensor.to(device)
-
-
-def _aligned(layout: Layout) -> Layout:
-    """Return the layout with tensors where kernels want them; wholes get this by `simplify`."""
-    values = {field: getattr(layout, field) for field in present_fields(layout)}
-    return with_values(
-        layout, {f: t.clone() if t.data_ptr() % _ALIGNED else t for f, t in values.items()}
-    )
-
-
-def _mapped(header: Header) -> dict[str, LazyTensor]:
-    """Return the tensors of a file, which is mapped when the first of them is asked for."""
-    mapped: dict[str, torch.Tensor] = {}
-
-    def whole(name: str) -> "torch.Tensor":
-        if not mapped:
-            mapped.update(mapped_tensors(header))
-        return mapped[name]
-
-    def lazy(name: str) -> LazyTensor:
-        entry, source = header.tensors[name], header.byte_range(name)
-
-        def read(part: ByteRange) -> "torch.Tensor":
-            import torch
-
-            flat = whole(name).reshape(-1).view(torch.uint8)
-            begin = part.offset - source.offset
-            taken = flat.narrow(0, begin, part.length)
-            # A part starts at no worse place than the whole.
-            return taken.clone() if begin % _ALIGNED else taken
-
-        return LazyTensor(entry.dtype, entry.shape, lambda: whole(name), source, read)
-
-    return {name: lazy(name) for name in header.tensors}

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from qconfig.checkpoints.record import inner_name
-from qconfig.codec.layout_values import present_fields, with_values
+from qconfig.codec.layout_values import present_fields, with_equal_values
 from qconfig.codec.tensor_names import check_name
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import (
@@ -34,6 +34,7 @@ def with_tensors(fqn: str, spec: Layout, tensors: Mapping[str, LazyTensor]) -> L
                     "an inner tensor is missing",
                     fqn=name,
                     expected=f"{expected.dtype} {expected.shape}, as its record says",
+                    hint="it may lie in another file: open the directory that has all of them",
                 )
             )
         elif (tensor.dtype, tensor.shape) != (expected.dtype, expected.shape):
@@ -48,7 +49,7 @@ def with_tensors(fqn: str, spec: Layout, tensors: Mapping[str, LazyTensor]) -> L
         else:
             found[field] = tensor
     raise_problems(problems)
-    return with_values(spec, found)
+    return with_equal_values(spec, found)
 
 
 def surplus(plain: Collection[str], layouts: Mapping[str, Layout]) -> list[QconfigError]:

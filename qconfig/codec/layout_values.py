@@ -32,13 +32,28 @@ def with_values(layout: L, values: dict[str, Any]) -> L:
     return changed
 
 
+def with_equal_values(layout: L, values: dict[str, Any]) -> L:
+    """Return the layout with other tensors of the same dtypes and shapes in some tensor fields.
+
+    What was checked of the layout holds for the new one, so that nothing is checked again.
+    """
+    cls: Any = type(layout)
+    changed: L = object.__new__(cls)
+    for field in attrs.fields(cls):
+        name = field.name
+        # The class is frozen; nobody has seen the new instance yet.
+        object.__setattr__(changed, name, values.get(name, getattr(layout, name)))
+    return changed
+
+
 def wrapped(layout: L) -> L:
     """Return a layout of tensors in memory as one of lazy tensors, which steps can work on."""
     values = {f: getattr(layout, f) for f in present_fields(layout)}
     lazy = {f: v if isinstance(v, LazyTensor) else LazyTensor.of(v) for f, v in values.items()}
-    return with_values(layout, lazy)
+    return with_equal_values(layout, lazy)
 
 
 def loaded(layout: L) -> L:
     """Return a layout of lazy tensors as one of tensors in memory."""
-    return with_values(layout, {f: getattr(layout, f).load() for f in present_fields(layout)})
+    loads = {f: getattr(layout, f).load() for f in present_fields(layout)}
+    return with_equal_values(layout, loads)

@@ -1,10 +1,11 @@
-"""Tensors of a safetensors file: read one by one on demand, or mapped into memory at once."""
+"""Tensors of safetensors files, read one by one when they are asked for; nothing is mapped."""
 
-import mmap
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from qconfig.codec.raw_memory import byte_view
-from qconfig.codec.regular_files import open_regular
+from qconfig.codec.regular_files import OpenFile, open_regular
 from qconfig.codec.safetensors_entries import TensorEntry
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.tensor_values import ByteRange, LazyTensor
@@ -13,68 +14,38 @@ from qconfig.errors import ContainerError, StorageError
 if TYPE_CHECKING:
     import torch
 
+Opener = Callable[[Header], AbstractContextManager[OpenFile]]
+"""Gives the file of a header, open for the time that the context lasts."""
 
-def lazy_tensors(header: Header) -> dict[str, LazyTensor]:
+
+def lazy_tensors(header: Header, opener: Opener | None = None) -> dict[str, LazyTensor]:
     """Return the tensors of a file, each with its byte range and read when it is asked for.
 
     Nothing is mapped: a file that somebody truncates gives an error and not SIGBUS. `load` gives a
     new tensor each time, and raises ContainerError where the file has become too short and
     StorageError where the file system refuses.
+
+    Args:
+        header: what the file said.
+        opener: opens it; by default each time, by its path.
     """
-    return {
-        name: _lazy_tensor(name, entry, header.byte_range(name))
-        for name, entry in header.tensors.items()
-    }
+    opened = opener or _by_path
+    return {name: _lazy(name, entry, header, opened) for name, entry in header.tensors.items()}
 
 
-def mapped_tensors(header: Header) -> "dict[str, torch.Tensor]":
-    """Return the tensors of a file as private mappings of it: no bytes are read or copied yet.
-
-    Writing to such a tensor changes memory only, never the file. The file must keep its size
-    while the tensors live: the system kills a process that touches a page beyond its end. Tensors
-    that lie unaligned in the file are copied.
-
-    Raises:
-        ContainerError: the file has another size than when its header was read.
-        StorageError: the file is missing or cannot be mapped.
-    """
-    import torch
-
-    with open_regular(header.path) as file:
-        if file.size != header.file_size:
-            raise ContainerError(
-                "the file has changed since its header was read",
-                file=header.path,
-                found=f"{file.size} bytes",
-                expected=f"{header.file_size} bytes",
-                hint="open the checkpoint again",
-            )
-        try:
-            pages = mmap.mmap(file.descriptor, file.size, access=mmap.ACCESS_COPY)
-        except OSError as error:
-            raise StorageError(f"cannot map: {error.strerror}", file=header.path) from error
-    tensors = {}
-    for name, entry in header.tensors.items():
-        source = header.byte_range(name)
-        if source.length == 0:
-            flat = torch.empty(0, dtype=torch.uint8, device="cpu")
-        else:
-            flat = torch.frombuffer(
-                pages, dtype=torch.uint8, count=source.length, offset=source.offset
-            )
-            if source.offset % entry.dtype.itemsize:
-                flat = flat.clone()
-        tensors[name] = _shaped(flat, entry)
-    return tensors
+def _by_path(header: Header) -> AbstractContextManager[OpenFile]:
+    return open_regular(header.path)
 
 
-def _lazy_tensor(name: str, entry: TensorEntry, source: ByteRange) -> LazyTensor:
+def _lazy(name: str, entry: TensorEntry, header: Header, opener: Opener) -> LazyTensor:
+    source = ByteRange(header.path, header.data_start + entry.start, entry.end - entry.start)
+
     def read(part: ByteRange) -> "torch.Tensor":
         import torch
 
         flat = torch.empty(part.length, dtype=torch.uint8, device="cpu")
         try:
-            with open_regular(part.path) as file, byte_view(flat) as view:
+            with opener(header) as file, byte_view(flat) as view:
                 file.read_into(view, part.offset)
         except (ContainerError, StorageError) as error:
             error.at(fqn=name)

@@ -1,7 +1,7 @@
 """One base for packed tensors: everything but arithmetic follows from the layout class."""
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, NoReturn, Self, cast
 
 import torch
@@ -141,6 +141,16 @@ class PackedTensor(torch.Tensor):
     def simplify(cls, layout: Any) -> Any:
         """Return a layout of equal values that computes faster; loading calls it."""
         return layout
+
+    @classmethod
+    def fields_read(cls, layout: Any) -> Collection[str]:
+        """Return the tensor fields that `simplify` looks into: loading reads and maps the rest.
+
+        Args:
+            layout: of lazy tensors.
+        """
+        del layout
+        return ()
 
     # the way back
 

@@ -1,5 +1,6 @@
 """The closed table from layout class to tensor class."""
 
+from collections.abc import Collection
 from typing import Any, Protocol, runtime_checkable
 
 from qconfig.errors import LayoutError, RegistrationError, nearest
@@ -20,6 +21,14 @@ class LayoutTensor(Protocol):
     @classmethod
     def simplify(cls, layout: Any) -> Any:
         """Return a layout of equal values that computes faster."""
+
+    @classmethod
+    def fields_read(cls, layout: Any) -> Collection[str]:
+        """Return the tensor fields whose elements `simplify` and `from_layout` look at.
+
+        Args:
+            layout: of lazy tensors.
+        """
 
     def to_layout(self) -> Any:
         """Return the layout record of the tensor."""

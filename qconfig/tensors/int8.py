@@ -1,6 +1,6 @@
 """`Int8Tensor`: int8 codes with block scales, for weights of linears, embeddings and experts."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -213,6 +213,13 @@ class Int8Tensor(MatrixTensor):
         if layout.qdata.numel() and layout.qdata.data_ptr() % KERNEL_ALIGNMENT:
             layout = attrs.evolve(layout, qdata=layout.qdata.clone())
         return layout
+
+    @classmethod
+    def fields_read(cls, layout: Any) -> Collection[str]:
+        """Return the tensor fields that `simplify` looks into."""
+        source = layout.qdata.source
+        is_copied = source is not None and source.offset % KERNEL_ALIGNMENT
+        return ("zero_point", "qdata") if is_copied else ("zero_point",)
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:

@@ -1,6 +1,6 @@
 """`IntxUnpackedToInt8Tensor`: codes of 1 to 8 bits, one an int8, for linears and embeddings."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -102,6 +102,12 @@ class IntxUnpackedToInt8Tensor(MatrixTensor):
         if layout.zero_point is not None and not bool(layout.zero_point.any()):
             return attrs.evolve(layout, zero_point=None)
         return layout
+
+    @classmethod
+    def fields_read(cls, layout: Any) -> Collection[str]:
+        """Return the tensor field that `simplify` looks into."""
+        del layout
+        return ("zero_point",)
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:

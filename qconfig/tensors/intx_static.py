@@ -1,6 +1,6 @@
 """`IntxStaticActivationTensor`: intx weights of linears whose activations have static scales."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Self
 
 import attrs
@@ -16,6 +16,8 @@ from qconfig.tensors.intx_static_product import row_sums
 from qconfig.tensors.intx_static_quantize import static_values
 from qconfig.tensors.matrix import MatrixTensor
 from qconfig.tensors.value_checks import check_code_range, check_scale_values, loaded, refuse_where
+
+_ZERO_POINTS = ("zero_point", "act_quant_zero_point", "output_act_quant_zero_point")
 
 
 class IntxStaticActivationTensor(MatrixTensor):
@@ -114,7 +116,7 @@ class IntxStaticActivationTensor(MatrixTensor):
         """Return the layout without zero points that are all 0, and with sums where they serve."""
         changes: dict[str, Any] = {
             name: None
-            for name in ("zero_point", "act_quant_zero_point", "output_act_quant_zero_point")
+            for name in _ZERO_POINTS
             if getattr(layout, name) is not None and not bool(getattr(layout, name).any())
         }
         layout = attrs.evolve(layout, **changes)
@@ -124,6 +126,12 @@ class IntxStaticActivationTensor(MatrixTensor):
         if not wanted and layout.weight_sums is not None:
             layout = attrs.evolve(layout, weight_sums=None)
         return layout
+
+    @classmethod
+    def fields_read(cls, layout: Any) -> Collection[str]:
+        """Return the tensor fields that `simplify` looks into: codes where it may add them up."""
+        may_sum = layout.weight_sums is None and sums_serve(layout)
+        return (*_ZERO_POINTS, "qdata") if may_sum else _ZERO_POINTS
 
     @classmethod
     def check_layout_values(cls, layout: Any) -> None:

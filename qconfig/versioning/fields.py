@@ -6,6 +6,7 @@ flatten order of a runtime tensor and the documentation all read it from the fie
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import attrs
@@ -241,9 +242,18 @@ def resolved_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":
 
 def tensor_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":
     """Return the tensor fields of a layout class, in order."""
-    return tuple(f for f in attrs.fields(cls) if info_of(f).tensor is not None)
+    return _fields_of(cls)[0]
 
 
 def plain_fields(cls: type) -> "tuple[attrs.Attribute[Any], ...]":
     """Return the fields of a versioned class that are not tensors, in order."""
-    return tuple(f for f in attrs.fields(cls) if info_of(f).tensor is None)
+    return _fields_of(cls)[1]
+
+
+@cache
+def _fields_of(
+    cls: Any,
+) -> "tuple[tuple[attrs.Attribute[Any], ...], tuple[attrs.Attribute[Any], ...]]":
+    fields = attrs.fields(cls)
+    tensors = tuple(f for f in fields if info_of(f).tensor is not None)
+    return tensors, tuple(f for f in fields if info_of(f).tensor is None)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qconfig import TensorSlice, load_checkpoint, save_checkpoint
-from qconfig.codec import safetensors_reader
+from qconfig.codec import safetensors_maps, safetensors_reader
 from qconfig.codec.regular_files import OpenFile
 from qconfig.errors import CheckpointError, RuleError
 from tests.checkpoints.builders import (
@@ -93,14 +93,14 @@ def test_only_shards_of_chosen_tensors_are_mapped(
 ) -> None:
     """Of other shards the header is read."""
     mapped = []
-    original = safetensors_reader.mmap.mmap
+    original = safetensors_maps.mmap.mmap
 
     def mmap(descriptor: int, *args: object, **kwargs: object) -> object:
         mapped.append(descriptor)
         return original(descriptor, *args, **kwargs)
 
     source = float_checkpoint(tmp_path / "m", shards=3)
-    monkeypatch.setattr(safetensors_reader.mmap, "mmap", mmap)
+    monkeypatch.setattr(safetensors_maps.mmap, "mmap", mmap)
     load_checkpoint(source, names="norm.weight")
     assert len(mapped) == 1
 

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 
 from qconfig.codec.dtypes import FROM_SAFETENSORS, DType
 from qconfig.codec.safetensors_header import read_header
-from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
+from qconfig.codec.safetensors_maps import MappedFiles
+from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.errors import ContainerError
 from tests.codec.header_samples import ENTRY, file_bytes, parse_bytes
 
@@ -71,7 +72,9 @@ def test_real_tensors_come_back_bit_by_bit(
     name = f"{dtype}{shape}"
     entry = header.tensors[name]
     assert (entry.dtype, entry.shape) == (dtype, shape)
-    tensor = lazy_tensors(header)[name].load() if way == "lazy" else mapped_tensors(header)[name]
+    with MappedFiles() as files:
+        tensor = files.tensors(header)[name]
+        tensor = files.mapped(tensor) if way == "mapped" else tensor.load()
     assert (tensor.dtype, tuple(tensor.shape)) == (dtype.to_torch(), shape)
     assert _raw(tensor) == _raw(_tensor(dtype, shape))
 
@@ -121,7 +124,8 @@ def test_tensors_may_stand_in_any_order() -> None:
 def test_a_mapped_tensor_never_writes_to_the_file(real_file: Path) -> None:
     """A mapping is private: an in-place operation changes memory only."""
     before = real_file.read_bytes()
-    mapped_tensors(read_header(real_file))["float32(3, 2)"].fill_(7)
+    with MappedFiles() as files:
+        files.mapped(files.tensors(read_header(real_file))["float32(3, 2)"]).fill_(7)
     assert real_file.read_bytes() == before
 
 
@@ -131,7 +135,8 @@ def test_an_unaligned_tensor_is_mapped_all_the_same(tmp_path: Path) -> None:
     for pad in range(4):
         path = tmp_path / f"{pad}.safetensors"
         path.write_bytes(file_bytes(header + b" " * pad, b"\1\0\0\0"))
-        mapped = mapped_tensors(read_header(path))["a"]
+        with MappedFiles() as files:
+            mapped = files.mapped(files.tensors(read_header(path))["a"])
         assert mapped.tolist() == [1]
         assert mapped.data_ptr() % 4 == 0
 

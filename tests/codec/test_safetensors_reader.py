@@ -16,7 +16,8 @@ from safetensors.torch import save_file
 
 from qconfig.codec.dtypes import FROM_SAFETENSORS
 from qconfig.codec.safetensors_header import read_header
-from qconfig.codec.safetensors_reader import lazy_tensors, mapped_tensors
+from qconfig.codec.safetensors_maps import MappedFiles
+from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.codec.tensor_values import ByteRange
 from qconfig.errors import ContainerError, StorageError
 from tests.codec.header_samples import ENTRY, file_bytes, parse_bytes
@@ -89,9 +90,9 @@ def test_a_file_that_shrank_gives_an_error_and_no_signal(tmp_path: Path, way: st
     save_file({"a": torch.zeros(100)}, path)
     header = read_header(path)
     os.truncate(path, header.file_size - 1)
-    lazy = lazy_tensors(header)["a"]
-    with pytest.raises(ContainerError) as caught:
-        lazy.load() if way == "lazy" else mapped_tensors(header)
+    with MappedFiles() as files, pytest.raises(ContainerError) as caught:
+        lazy = files.tensors(header)["a"]
+        lazy.load() if way == "lazy" else files.mapped(lazy)
     assert caught.value.file == str(path)
     assert (
         caught.value.message

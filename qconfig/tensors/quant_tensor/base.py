@@ -6,6 +6,7 @@ without a rule computes with the values and gives a plain tensor.
 """
 # ruff: noqa: SLF001 (what torch offers to subclasses has underscored names)
 
+from collections.abc import Collection
 from typing import Any, ClassVar, Self, cast
 
 import torch
@@ -164,6 +165,12 @@ class QuantTensor(TransposedTensors):
     def simplify(cls, layout: Any) -> Any:
         """Return the layout: none computes faster."""
         return layout
+
+    @classmethod
+    def fields_read(cls, layout: Any) -> Collection[str]:
+        """Return the tensor fields that become numbers or are compared: all but the value."""
+        del layout
+        return cls.fields.tensors[1:]
 
     # what it is made of
 
