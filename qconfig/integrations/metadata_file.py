@@ -86,7 +86,7 @@ def _entry(tree: Any) -> Any:
     state = _state(tree, _TENSOR, dict)
     properties = _state(state.get("properties"), _PROPERTIES, tuple)
     if not properties or not isinstance(properties[0], torch.dtype):
-        raise not_of_torch("has a tensor without a type", properties)
+        raise not_of_torch("has a tensor without a type", type(properties).__name__)
     chunks = [_state(c, _CHUNK, dict) for c in _checked(state.get("chunks"), list)]
     return torch_metadata.TensorStorageMetadata(
         torch_metadata.TensorProperties(dtype=properties[0]),
@@ -123,16 +123,18 @@ def _size(tree: Any) -> torch.Size:
     limits = current_limits()
     arguments = tree.arguments if isinstance(tree, Stand) and tree.path == _SIZE else ()
     sizes = _checked(arguments[0] if len(arguments) == 1 else None, tuple)
-    if len(sizes) > limits.rank or not all(
-        type(n) is int and 0 <= n <= limits.dimension for n in sizes
-    ):
-        raise not_of_torch("has a shape beyond bounds", sizes, limits.describe("dimension"))
+    if len(sizes) > limits.rank:
+        raise not_of_torch("has too many dimensions", len(sizes), limits.describe("rank"))
+    for n in sizes:
+        if not 0 <= _checked(n, int) <= limits.dimension:
+            raise not_of_torch("has a dimension beyond bounds", n, limits.describe("dimension"))
     return torch.Size(sizes)
 
 
 def _state(tree: Any, path: str, kind: type) -> Any:
     if not isinstance(tree, Stand) or tree.path != path:
-        raise not_of_torch("has another value than torch writes", tree, path)
+        found = tree.path if isinstance(tree, Stand) else type(tree).__name__
+        raise not_of_torch("has another value than torch writes", found, path)
     return _checked(tree.state, kind)
 
 

@@ -6,9 +6,9 @@ closed table, and gets a class of its own that keeps what it is given.
 
 import io
 import pickle
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.regular_files import open_regular
@@ -40,23 +40,63 @@ class Stand:
         self.state = state
 
 
+_OBEYED = (
+    *("PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ"),
+    *("BUILD", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1"),
+    *("SHORT_BINUNICODE", "BINUNICODE", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT"),
+    *("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "SETITEM", "SETITEMS"),
+    *("BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET"),
+)
+"""What pickles of protocols 2 to 5 need for dataclasses of texts, numbers, lists and dicts."""
+
+
 class _Reader(pickle._Unpickler):  # noqa: SLF001 (the one in C takes memory for any number of a memo)
-    """Gives a class of its own for each name, so that nothing in the file reaches another."""
+    """Gives classes of its own for names, so that nothing in the file reaches another."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {
+        code: function
+        for code, function in pickle._Unpickler.dispatch.items()  # noqa: SLF001
+        if code in {getattr(pickle, name)[0] for name in _OBEYED}
+    }
 
     def __init__(self, content: bytes, names: Collection[str]) -> None:
         super().__init__(io.BytesIO(content))
         self._names = names
+        self._made: dict[str, type[Stand]] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         path = f"{module}.{name}"
         if path in self._names:
-            return type("Stand", (Stand,), {"path": path})
+            if path not in self._made:
+                self._made[path] = type("Stand", (Stand,), {"path": path})
+            return self._made[path]
         if module == "torch":
             try:
                 return DType.parse(name).to_torch()
             except UnknownNameError:
                 pass
         raise not_of_torch("names what torch does not write there", path)
+
+    def set_items(self) -> None:
+        """Set items of a dict whose keys take no time to hash, as tuples of tuples would."""
+        unpickler: Any = self
+        items, target = unpickler.pop_mark(), unpickler.stack[-1]
+        if type(target) is not dict or not all(
+            type(key) is str or isinstance(key, Stand) for key in items[::2]
+        ):
+            raise not_of_torch("has another key than torch writes", type(target).__name__)
+        target.update(zip(items[::2], items[1::2], strict=True))
+
+    def set_item(self) -> None:
+        """Set one item, see `set_items`."""
+        unpickler: Any = self
+        pair, unpickler.stack[-2:] = unpickler.stack[-2:], []
+        unpickler.metastack.append(unpickler.stack)
+        unpickler.stack = pair
+        self.set_items()
+
+    dispatch[pickle.SETITEMS[0]] = set_items
+    dispatch[pickle.SETITEM[0]] = set_item
 
 
 def read_pickle(file: Path, names: Collection[str]) -> Any:

@@ -85,12 +85,17 @@ CASES = {
     ),
     "a dimension": (
         lambda m: setattr(of(m, "m.w.qdata"), "size", torch.Size([2**60])),
-        "has a shape beyond bounds",
+        "has a dimension beyond bounds",
     ),
     "a rank": (
         lambda m: setattr(of(m, "m.w.qdata"), "size", torch.Size([1] * 40)),
-        "has a shape beyond bounds",
+        "has too many dimensions",
     ),
+    "an item": (
+        lambda m: m.planner_data.update({3: "x"}),
+        "has another key than torch writes",
+    ),
+    "a set": (lambda m: setattr(m, "planner_data", {"a": {1, 2}}), "is damaged"),
     "an entry": (
         lambda m: m.state_dict_metadata.update(x=3),
         "has another value than torch writes",
@@ -105,6 +110,15 @@ def test_hostile_metadata(folder, name):
     changed(folder, change)
     with pytest.raises(ContainerError, match=message):
         load_distributed(checkpoint_id=folder)
+
+
+def test_tuples_in_tuples(folder):
+    """A tuple of which hash and text would take time without end is neither hashed nor shown."""
+    start = b"\x80\x04)\x94" + b"".join(bytes([104, i, 104, i, 0x86, 0x94]) for i in range(64))
+    for end, message in ((b"}h\x40Ns.", "has another key"), (b"h\x40.", "has another value")):
+        (folder / ".metadata").write_bytes(start + end)
+        with pytest.raises(ContainerError, match=message):
+            load_distributed(checkpoint_id=folder)
 
 
 def test_damaged_metadata(folder):
