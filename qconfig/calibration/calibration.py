@@ -16,7 +16,8 @@ from qconfig.codec import strict_json
 from qconfig.codec.converter import unstructure
 from qconfig.codec.documents import load_document, parse_config_document
 from qconfig.codec.dtypes import DType
-from qconfig.codec.new_directory import new_directory, write_file
+from qconfig.codec.new_directory import new_directory
+from qconfig.codec.new_files import write_file
 from qconfig.codec.safetensors_header import read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.codec.safetensors_writer import write_safetensors

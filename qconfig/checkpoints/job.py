@@ -1,24 +1,27 @@
 """A job that tells a listener how far it is, and what its time is spent on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, as_completed, wait
 from contextlib import contextmanager
 from importlib import import_module
 from threading import Lock, local
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attrs import define, evolve, field
 
 from qconfig.checkpoints.events import Event, EventKind, Listener, Phase
 from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.tensor_values import LazyTensor
+from qconfig.errors import QconfigError, raise_problems
 from qconfig.versioning import Layout
 
 if TYPE_CHECKING:
     import torch
 
     from qconfig.checkpoints.checkpoint import Checkpoint
+
+_Result = TypeVar("_Result")
 
 
 @define
@@ -45,12 +48,13 @@ class Job:
     def __init__(
         self, name: str, listener: Listener | None, *, clock: Callable[[], float] = monotonic
     ) -> None:
-        self._name, self._listener, self._clock = name, listener, clock
+        self.name, self._listener, self._clock = name, listener, clock
         self._lock, self._laps = Lock(), local()
         self._begin, self._started = 0.0, 0.0
         self._done, self._total, self._has_started = 0, 0, False
         self._shards: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
+        self._unsaid: dict[str, dict[Phase, float]] = {}
         self._failure: BaseException | None = None
         self._has_torch = False
         if listener is not None:
@@ -59,7 +63,7 @@ class Job:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what a copy in another process is made from: it has nobody to tell."""
-        return Job, (self._name, None)
+        return Job, (self.name, None)
 
     def start(self, total: int) -> None:
         """Say that everything is known and the work begins.
@@ -76,8 +80,9 @@ class Job:
         self._emit(EventKind.TENSOR, shard=shard, tensor=name, count=count)
 
     def shard_done(self, name: str) -> None:
-        """Say that a shard is finished."""
-        self._emit(EventKind.SHARD, shard=name, count=self._shards.get(name, 0))
+        """Say that a shard is finished, and will be kept."""
+        spent = self._unsaid.pop(name, {})
+        self._emit(EventKind.SHARD, shard=name, count=self._shards.get(name, 0), spent=spent)
 
     def done(self) -> None:
         """Say that everything is finished."""
@@ -85,20 +90,33 @@ class Job:
             self.start(0)
         self._emit(EventKind.DONE)
 
+    def shard_counted(self, name: str, count: int) -> None:
+        """Say that a shard is finished that this process has not written, of `count` bytes."""
+        with self._lock:
+            self._done += count
+            self._shards[name] = count
+        self.shard_done(name)
+
+    def begin_again(self, name: str, reason: str) -> None:
+        """Say that a shard which was finished has to be made again."""
+        self._shards.setdefault(name, 0)
+        self._reasons[name] = reason
+
     @contextmanager
     def shard(
         self, name: str, tensors: Mapping[str, LazyTensor]
-    ) -> Iterator[Callable[[str, int], None] | None]:
+    ) -> Iterator[Callable[[str, int], None]]:
         """Yield what is called with name and bytes of each tensor that is written of a shard.
 
-        A shard that is begun a second time, by an executor that repeats what failed, is a retry.
+        Its end is not told: see `shard_done`. A shard that is begun a second time, by an executor
+        that repeats what failed, is a retry.
 
         Args:
             name: of its file.
             tensors: all that will be written.
         """
         if self._listener is None:
-            yield None
+            yield lambda *_: self._check_going_on()
             return
         before, rest = self.switch(Phase.WRITE), len(tensors)
 
@@ -115,7 +133,8 @@ class Job:
                 self._emit(EventKind.RETRY, shard=name, count=self._shards[name], reason=reason)
             self._shards[name] = 0
             yield report
-            self.shard_done(name)
+            self.switch(before)
+            self._unsaid[name] = self._take_spent()
         except BaseException as error:
             self._reasons[name] = (str(error) or type(error).__name__).split("\n")[0]
             raise
@@ -156,6 +175,64 @@ class Job:
             for future in futures:
                 future.cancel()
             wait(futures)
+
+    def gather(
+        self,
+        futures: "Sequence[Future[_Result]]",
+        keep: "Callable[[_Result], None]",
+        tell: "Callable[[_Result], None]",
+    ) -> None:
+        """Hand on the results as they come.
+
+        After the first failure those that have not begun are cancelled, and those that go on end
+        with their next tensor. They are waited for; what they have finished all the same is kept.
+
+        Args:
+            futures: what goes on.
+            keep: is given each result first.
+            tell: is given it then; what this raises is a failure, too.
+
+        Raises:
+            BaseException: of the tasks; several QconfigErrors together.
+        """
+        failures: list[BaseException] = []
+        waiting = set(futures)
+        try:
+            with self.phase(None):
+                for future in as_completed(futures):
+                    waiting.discard(future)
+                    error = None if future.cancelled() else future.exception()
+                    if error is not None:
+                        failures.append(error)
+                        self._stop(futures, error)
+                    elif not future.cancelled():
+                        keep(future.result())
+                        if not failures:
+                            tell(future.result())
+        except BaseException as error:  # noqa: BLE001 - raised below, after what is finished
+            failures.insert(0, error)
+            self._stop(futures, error)
+            wait(futures)
+            for future in waiting:
+                if not future.cancelled() and future.exception() is None:
+                    keep(future.result())
+        # Several processes may meet the same problem, each with an error of its own.
+        problems: dict[str, QconfigError] = {}
+        for failure in failures:
+            if not isinstance(failure, QconfigError):
+                raise failure
+            problems.update({str(p): p for p in failure.problems if str(p) not in problems})
+        raise_problems(list(problems.values()))
+
+    def _stop(self, futures: "Sequence[Future[Any]]", error: BaseException) -> None:
+        for future in futures:
+            future.cancel()
+        if self._failure is None:
+            self._failure = error  # other threads end with their next tensor
+
+    def _check_going_on(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def reading(self, checkpoint: "Checkpoint") -> "Checkpoint":
         """Return a checkpoint of which each tensor that is loaded counts as read."""
@@ -199,7 +276,7 @@ class Job:
             finally:
                 self.switch(before)
 
-        return LazyTensor(tensor.dtype, tensor.shape, timed, tensor.source)
+        return LazyTensor(tensor.dtype, tensor.shape, timed, tensor.source, tensor.read)
 
     def _lap(self) -> _Lap:
         try:
@@ -216,6 +293,7 @@ class Job:
         tensor: str | None = None,
         count: int = 0,
         reason: str | None = None,
+        spent: Mapping[Phase, float] | None = None,
     ) -> None:
         listener = self._listener
         if listener is None:
@@ -227,13 +305,14 @@ class Job:
                 if self._failure is not None:
                     raise self._failure
                 self.switch(Phase.OTHER)
-                lap = self._lap()
-                spent, lap.spent, now = lap.spent, {}, lap.since
+                now, whole = self._lap().since, self._take_spent()
+                for phase, seconds in (spent or {}).items():
+                    whole[phase] = whole.get(phase, 0.0) + seconds
                 self._count(kind, shard, count, now)
                 elapsed = now - self._started
                 event = Event(
                     kind=kind,
-                    job=self._name,
+                    job=self.name,
                     shard=shard,
                     tensor=tensor,
                     bytes=count,
@@ -241,7 +320,7 @@ class Job:
                     total=self._total,
                     seconds=now - self._begin,
                     rate=self._done / elapsed if elapsed > 0 else 0.0,
-                    spent=spent,
+                    spent=whole,
                     reason=reason,
                 )
                 try:
@@ -251,6 +330,12 @@ class Job:
                     raise
         finally:
             self.switch(before)
+
+    def _take_spent(self) -> dict[Phase, float]:
+        """Return what this thread has spent since it was last asked, up to its last switch."""
+        lap = self._lap()
+        spent, lap.spent = lap.spent, {}
+        return spent
 
     def _count(self, kind: EventKind, shard: str | None, count: int, now: float) -> None:
         if kind is EventKind.START:

@@ -1,7 +1,8 @@
 """Quantize a checkpoint file to file, one tensor at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ from attrs import evolve
 from qconfig.builders.base import Target, builder_of
 from qconfig.builders.training import training_records
 from qconfig.calibration.calibration import Calibration
+from qconfig.calibration.digest import calibration_digest
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.events import Listener, Progress, joined
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
@@ -113,21 +116,29 @@ def quantize_checkpoint(
         allow_unmatched: accept rules that match nothing.
         calibration: what `calibrate` observed of the model, whose layers have the names that the
             checkpoint gives them; for configs that need it.
-        executor: runs one job a shard, in threads; None takes one shard after the other.
+        executor: runs one job a shard, in threads or in other processes that see the same files;
+            None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         listener: called with every event, see `Event`.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
         dialect: in whose form `source` is written, see `open_checkpoint`; None finds it out.
 
     Raises:
-        QconfigError: of whatever kind; `target` is then absent and `source` as it was.
+        QconfigError: of whatever kind; `target` is then absent and `source` as it was. After a
+            StorageError, or when the process is killed, the same call goes on with the shards
+            that are not finished.
     """
     job = Job("quantize", joined(listener, progress))
-    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks, dialect=dialect)
-    checkpoint = job.reading(checkpoint)
-    plan = plan_checkpoint(
-        checkpoint, config, allow_unmatched=allow_unmatched, calibration=calibration
+    opened = partial(
+        _opened,
+        Path(source).absolute(),
+        config,
+        allow_unmatched=allow_unmatched,
+        calibration=calibration,
+        follow_symlinks=follow_symlinks,
+        dialect=dialect,
     )
+    checkpoint, plan = opened(job)
     check_calibrated(plan, calibration)
     write_checkpoint(
         target,
@@ -137,9 +148,36 @@ def quantize_checkpoint(
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
+        replan=partial(_replanned, opened, calibration),
+        options={"calibration": calibration and calibration_digest(calibration)},
     )
     job.done()
     return plan
+
+
+def _opened(
+    source: Path,
+    config: Config,
+    job: Job,
+    *,
+    allow_unmatched: bool,
+    calibration: Calibration | None,
+    follow_symlinks: bool,
+    dialect: str | None,
+) -> tuple[Checkpoint, Plan]:
+    checkpoint = open_checkpoint(source, follow_symlinks=follow_symlinks, dialect=dialect)
+    checkpoint = job.reading(checkpoint)
+    plan = plan_checkpoint(
+        checkpoint, config, allow_unmatched=allow_unmatched, calibration=calibration
+    )
+    return checkpoint, plan
+
+
+def _replanned(
+    opened: Callable[[Job], tuple[Checkpoint, Plan]], calibration: Calibration | None
+) -> Planned:
+    checkpoint, plan = opened(Job("quantize", None))
+    return Planned(_shards(checkpoint, plan, calibration), checkpoint)
 
 
 def _shards(

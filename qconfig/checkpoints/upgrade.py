@@ -1,7 +1,8 @@
 """Bring a checkpoint of any earlier version to today's layouts, file to file, bit for bit."""
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from qconfig.checkpoints.events import Listener, Progress, joined
 from qconfig.checkpoints.guidance import Guidance, StateDictPlace
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.report import (
     CheckpointReport,
     TensorReport,
@@ -95,7 +97,8 @@ def upgrade_checkpoint(
         source: a directory in Hugging Face shape, or one file.
         target: the directory to make; None only for a dry run.
         dry_run: report only; what cannot be written is an error all the same.
-        executor: runs one job a shard, in threads; None takes one shard after the other.
+        executor: runs one job a shard, in threads or in other processes that see the same files;
+            None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         listener: called with every event, see `Event`.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
@@ -116,11 +119,13 @@ def upgrade_checkpoint(
         dropped: patterns of names that may be left out of what is written.
 
     Raises:
-        QconfigError: of whatever kind; `target` is then absent.
+        QconfigError: of whatever kind; `target` is then absent. After a StorageError, or when the
+            process is killed, the same call goes on with the shards that are not finished.
     """
     job = Job("upgrade", joined(listener, progress))
-    checkpoint = open_checkpoint(
-        source,
+    opened = partial(
+        open_checkpoint,
+        Path(source).absolute(),
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=Writer.of(writer),
@@ -128,7 +133,7 @@ def upgrade_checkpoint(
         guidance=Guidance(config, missing or {}, tuple(dropped)),
         place=StateDictPlace(key, strip_prefix),
     )
-    checkpoint = job.reading(checkpoint)
+    checkpoint = job.reading(opened())
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)
     shards = _shards(checkpoint, layouts)
@@ -149,21 +154,31 @@ def upgrade_checkpoint(
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
+        replan=partial(_replanned, opened),
+        options={"missing": list((missing or {}).items()), "writer": str(writer)},
     )
     if verify or (verify is None and report.dialect != NATIVE):
         with job.phase(None):
-            report = evolve(report, problems=_problems(target, listener))
+            report = evolve(report, problems=_problems(target, executor, listener))
     job.done()
     return report
 
 
-def _problems(target: Path | str, listener: Listener | None) -> tuple[QconfigError, ...]:
+def _replanned(opened: Callable[[], Checkpoint]) -> Planned:
+    checkpoint = opened()
+    return Planned(_shards(checkpoint, _converted(checkpoint)), checkpoint)
+
+
+def _problems(
+    target: Path | str, executor: Executor | None, listener: Listener | None
+) -> tuple[QconfigError, ...]:
     job = Job("verify", listener)
     try:
         written = open_checkpoint(target)
     except QconfigError as error:
         return tuple(error.problems)
-    return verify_opened(written, job).problems
+    threads = executor if isinstance(executor, ThreadPoolExecutor) else None
+    return verify_opened(written, job, executor=threads).problems
 
 
 def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:

@@ -1,25 +1,36 @@
 """Write a checkpoint: shards first, then the index, config.json last, and only then the name."""
 
+import secrets
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
-from qconfig.checkpoints.contents import ShardContents, total_bytes
+from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import Phase
+from qconfig.checkpoints.identity import run_head, run_identity
 from qconfig.checkpoints.job import Job
-from qconfig.checkpoints.parts import surplus, wrong_ties
+from qconfig.checkpoints.planned import Planned
+from qconfig.checkpoints.shard_task import (
+    Replan,
+    Run,
+    ShardResult,
+    ShardTask,
+    shared,
+    this_process,
+)
 from qconfig.codec import strict_json
-from qconfig.codec.digests import known_digests
+from qconfig.codec.digests import Digests
 from qconfig.codec.index_file import index_document
-from qconfig.codec.new_directory import copy_file, new_directory, write_file
+from qconfig.codec.new_files import copy_file, storage_errors, sync_directory, write_file
 from qconfig.codec.regular_files import check_unchanged
-from qconfig.codec.safetensors_header import Header
-from qconfig.codec.safetensors_writer import Metadata, check_safetensors, write_safetensors
-from qconfig.codec.tensor_values import ByteRange, LazyTensor
-from qconfig.errors import CheckpointError, QconfigError, raise_problems
+from qconfig.codec.safetensors_writer import check_safetensors
+from qconfig.codec.tensor_values import LazyTensor
+from qconfig.codec.work_directory import WorkDirectory, is_case_blind, work_directory
+from qconfig.errors import CheckpointError, raise_problems
 
 
 def write_checkpoint(
@@ -32,6 +43,8 @@ def write_checkpoint(
     executor: Executor | None = None,
     job: Job | None = None,
     digests: bool = True,
+    replan: Replan | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> int:
     """Write a new checkpoint directory, whole or not at all, and return the bytes of its tensors.
 
@@ -42,41 +55,81 @@ def write_checkpoint(
         origin: the checkpoint that this one is made from. It is not touched, and its shards must
             not change meanwhile; its other files and what else its index says are copied along.
         follow_symlinks: copy files of `origin` that are links to files elsewhere.
-        executor: runs one job a shard; None writes one shard after the other.
+        executor: runs one job a shard, the largest first; None writes one after the other.
         job: is told of the start, and of each stored tensor and shard.
-        digests: put a digest of each tensor into the record of its shard. Those of `origin` are
-            kept where its bytes are copied, so that what was damaged before stays known as such.
+        digests: put a digest of each tensor into the record of its shard, see `Planned`.
+        replan: gives the same shards and origin again, in another process or after a run that was
+            interrupted. Without it an interrupted run cannot be resumed, and an executor has to
+            run its jobs in threads.
+        options: what the values in the shards depend on besides, as plain data.
 
     Raises:
-        CheckpointError, ContainerError, LayoutError, StorageError, UsageError: nothing is left.
+        CheckpointError, ContainerError, LayoutError, StorageError, UsageError: there is no target.
     """
     directory = origin.directory if origin and origin.is_directory else None
     carried = other_files(origin, follow_symlinks=follow_symlinks) if origin else []
-    shards = _filled(shards)
+    planned = Planned(shards, origin, digests=digests)
     if origin:
-        _check_carried(carried, origin.directory, {*shards, INDEX_FILE, CONFIG_FILE})
-    stored = _stored(shards, Path(target))
-    size = total_bytes(shards)
-    job = job or Job("write", None)
-    with new_directory(target, source=directory) as work:
-        job.start(size)
-        home = Path(directory or target)
-        known = _known(origin) if digests and origin else {}
-        described = _described(shards, digests=digests)
-        _write_shards(work, described, stored, known, home, executor=executor, job=job)
-        job.switch(Phase.WRITE)
+        _check_carried(carried, origin.directory, {*planned.shards, INDEX_FILE, CONFIG_FILE})
+    run = Run.of(planned, Path(target))
+    run.job = job or run.job
+    size = sum(planned.sizes.values())
+    config_text = strict_json.dumps(dict(config_json)).encode()
+    head = None
+    if replan is not None:
+        identity = run_identity(planned, carried, config_text, options or {})
+        head = run_head(run.job.name, planned, identity)
+    with work_directory(target, source=directory, head=head) as work:
+        run.job.start(size)
+        if work.is_placed:
+            return size
+        _check_names(work, [*planned.shards, *_relative(carried, origin)])
+        _write_shards(run, work, Path(directory or target), replan, executor)
+        run.job.switch(Phase.WRITE)
         if origin:
             for source in origin.shards.values():
                 check_unchanged(source)
-            for path in carried:
-                copy_file(path, work / path.relative_to(origin.directory))
-        if list(shards) != [SINGLE_FILE]:
-            document = _index(stored, size, origin)
-            write_file(work / INDEX_FILE, strict_json.dumps(document).encode())
-        write_file(work / CONFIG_FILE, strict_json.dumps(dict(config_json)).encode())
-        job.switch(Phase.FLUSH)
-    job.switch(Phase.OTHER)
+        with storage_errors(Path(target)):
+            sync_directory(work.content)
+        for path, name in zip(carried, _relative(carried, origin), strict=True):
+            copy_file(path, work.content / name)
+        if list(planned.shards) != [SINGLE_FILE]:
+            document = _index(run.stored, size, origin)
+            write_file(work.content / INDEX_FILE, strict_json.dumps(document).encode())
+        write_file(work.content / CONFIG_FILE, config_text)
+        run.job.switch(Phase.FLUSH)
+    run.job.switch(Phase.OTHER)
     return size
+
+
+def _relative(carried: list[Path], origin: Checkpoint | None) -> list[str]:
+    return [path.relative_to(origin.directory).as_posix() for path in carried] if origin else []
+
+
+def _check_names(work: WorkDirectory, names: list[str]) -> None:
+    """Check that no two names are one, where the file system takes letters of both cases for one.
+
+    Raises:
+        CheckpointError: two are.
+    """
+    first: dict[str, str] = {}
+    twins = [
+        (first[folded], name)
+        for name in names
+        if first.setdefault(folded := normalize("NFC", name).casefold(), name) != name
+    ]
+    if twins and is_case_blind(work.path):
+        problems = [
+            CheckpointError(
+                "two files would have one name: the file system of the target tells no case",
+                file=work.target / name,
+                found=name,
+                expected=f"another name than {other}",
+                hint="rename one of them, or write to another file system",
+            )
+            for other, name in twins
+        ]
+        raise_problems(problems)
 
 
 def _check_carried(carried: list[Path], directory: Path, written: set[str]) -> None:
@@ -104,35 +157,9 @@ def check_contents(shards: Mapping[str, ShardContents], directory: Path) -> None
         CheckpointError, ContainerError: names that contradict each other or that a reader would
             refuse, and dtypes that safetensors does not have.
     """
-    shards = _filled(shards)
-    for name, tensors in _stored(shards, directory).items():
-        check_safetensors(directory / name, tensors, shards[name].digested_metadata())
-
-
-def _described(shards: Mapping[str, ShardContents], *, digests: bool) -> dict[str, Metadata]:
-    return {n: x.digested_metadata() if digests else x.header_metadata() for n, x in shards.items()}
-
-
-def _known(origin: Checkpoint) -> Mapping[ByteRange, str]:
-    files = ((origin.shards[name], digests) for name, digests in origin.digests.items())
-    return known_digests((file, digests) for file, digests in files if isinstance(file, Header))
-
-
-def _stored(
-    shards: Mapping[str, ShardContents], directory: Path
-) -> dict[str, dict[str, LazyTensor]]:
-    """Return the tensors of each file by the names under which they are stored, checked."""
-    try:
-        stored = {name: contents.tensors() for name, contents in shards.items()}
-    except CheckpointError as error:
-        raise error.at(file=directory) from None
-    layouts = {f: x for contents in shards.values() for f, x in contents.layouts.items()}
-    plain = [name for contents in shards.values() for name in contents.plain]
-    ties = {a: n for contents in shards.values() for a, n in contents.ties.items()}
-    names = {name for tensors in stored.values() for name in tensors}
-    problems = [*surplus(plain, layouts), *wrong_ties(ties, set(plain), layouts, names)]
-    raise_problems(problems, file=directory)
-    return stored
+    planned = Planned(shards)
+    for name, tensors in planned.stored(directory).items():
+        check_safetensors(directory / name, tensors, planned.metadata[name])
 
 
 def _index(
@@ -146,42 +173,37 @@ def _index(
     return origin.index.extra | document
 
 
-def _filled(shards: Mapping[str, ShardContents]) -> Mapping[str, ShardContents]:
-    """Drop shards whose tensors have all gone to others: no index would name them."""
-    filled = {name: x for name, x in shards.items() if x.plain or x.layouts}
-    return filled or dict(list(shards.items())[:1])
-
-
 def _write_shards(
-    work: Path,
-    described: Mapping[str, Metadata],
-    stored: Mapping[str, Mapping[str, LazyTensor]],
-    known: Mapping[ByteRange, str],
-    home: Path,
-    *,
-    executor: Executor | None,
-    job: Job,
+    run: Run, work: WorkDirectory, home: Path, replan: Replan | None, executor: Executor | None
 ) -> None:
-    def write(name: str) -> None:
-        metadata, tensors = described[name], job.computing(stored[name])
-        try:
-            with job.shard(name, tensors) as report:
-                write_safetensors(work / name, tensors, metadata, known=known, progress=report)
-        except QconfigError as error:
-            raise error.at(file=home / name) from None
+    token, sizes = secrets.token_hex(8), run.planned.sizes
+    identity = "" if replan is None else run.planned.identity
+    tasks = [
+        ShardTask(token, name, work.content, home, replan, identity, _kept(work, name))
+        for name in run.planned.shards
+    ]
+    if executor is not None:  # the largest first, so that none of them goes on alone in the end
+        tasks.sort(key=lambda task: -sizes[task.name])
 
-    if executor is None:
-        for name in described:
-            write(name)
-        return
-    futures = [executor.submit(write, name) for name in described]
-    # The first failure ends the rest: what is written so far is thrown away anyway.
-    job.wait_for(futures)
-    problems: list[QconfigError] = []
-    for future in futures:
-        error = None if future.cancelled() else future.exception()
-        if isinstance(error, QconfigError):
-            problems += [p for p in error.problems if p not in problems]
-        elif error is not None:
-            raise error
-    raise_problems(problems)
+    def keep(result: ShardResult) -> None:
+        work.add(result.name, result.facts())
+
+    def tell(result: ShardResult) -> None:
+        if result.is_new and result.process == this_process():
+            run.job.shard_done(result.name)
+        else:
+            run.job.shard_counted(result.name, result.size)
+
+    with shared(token, run):
+        if executor is not None:
+            run.job.gather([executor.submit(task) for task in tasks], keep, tell)
+            return
+        for task in tasks:
+            result = task()
+            keep(result)
+            tell(result)
+
+
+def _kept(work: WorkDirectory, name: str) -> Digests | None:
+    facts = work.finished.get(name)
+    return None if facts is None else ShardResult.digests_of(facts)

@@ -11,9 +11,8 @@ from typing import Any
 import click
 
 from qconfig.cli.failures import show_usage_error
+from qconfig.cli.interrupts import show_interruption
 from qconfig.cli.output import output_failed
-
-_INTERRUPTED = 130
 
 # The verbs in the order of `qconfig --help`, with the module that holds each.
 VERBS = {
@@ -26,6 +25,7 @@ VERBS = {
     "convert": "qconfig.cli.convert",
     "verify": "qconfig.cli.verify",
     "diff": "qconfig.cli.diff",
+    "doctor": "qconfig.cli.doctor",
     "schema": "qconfig.cli.schema",
     "history": "qconfig.cli.history",
 }
@@ -77,9 +77,9 @@ class CommandLine(click.Group):
             )
         except click.ClickException as error:
             return show_usage_error(error, arguments)
-        except click.Abort:
-            click.echo("interrupted; nothing that was begun is left behind", err=True)
-            return _INTERRUPTED
+        except click.Abort as error:
+            cause = error.__cause__ or error.__context__
+            return show_interruption(cause if cause is not None else error)
         return code
 
 

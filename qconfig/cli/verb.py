@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
+from qconfig.cli.interrupts import exit_code_of
 from qconfig.cli.output import Output, output_failed, silence_stdout, wants_color
 from qconfig.errors import QconfigError, StorageError, UsageError
 from qconfig.limits import use_limits
 
 _SIGPIPE = 141
-_INTERRUPTED = 130
 _MOST_DIGITS = 30
 
 PATH = click.Path(path_type=Path)
@@ -123,11 +123,12 @@ class Verb(click.Command):
             code = _SIGPIPE
         except OSError as error:  # `_run` has dealt with those of files
             code = output_failed(error)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if not output.log_json:
                 raise
-            output.log({"event": "interrupted"})
-            code = _INTERRUPTED
+            notes = getattr(error, "__notes__", [])
+            output.log({"event": "interrupted", "notes": notes})
+            code = exit_code_of(error)
         ctx.exit(code)
 
     def _run(self, ctx: click.Context, output: Output, bounds: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ A header with digests is written when all tensors are, into the space that was l
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -356,7 +356,8 @@ def _new_file(path: Path, size: int) -> Iterator[int]:
             with _writing(path, size):
                 os.close(target)
     except BaseException:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # what made the write fail may keep the file from being removed
+            path.unlink(missing_ok=True)
         raise
 
 

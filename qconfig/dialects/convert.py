@@ -1,6 +1,7 @@
 """Convert checkpoints from any form that can be read into another library's, or into ours."""
 
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,8 @@ def convert_checkpoint(
         target: the directory to make; None only for a dry run.
         to: the form to write.
         dry_run: report only; what cannot be converted is an error all the same.
-        executor: runs one job a shard, in threads; None takes one shard after the other.
+        executor: runs one job a shard, in threads or in other processes that see the same files;
+            None takes one shard after the other.
         progress: called with the name and the bytes of each stored tensor, and the bytes of all.
         listener: called with every event, see `Event`.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
@@ -148,13 +150,15 @@ def convert_to_torchao(
     if target is None and not dry_run:
         raise UsageError("no target", hint="name the directory to write")
     job = Job("convert", joined(listener, progress))
-    checkpoint = open_checkpoint(
-        source,
+    opened = partial(
+        open_checkpoint,
+        Path(source).absolute(),
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=Writer.of(writer),
         keep_config=keep_config,
     )
+    checkpoint = opened()
     if dry_run or target is None:
         report = _report(checkpoint, as_torchao(checkpoint))
         job.done()
@@ -166,6 +170,7 @@ def convert_to_torchao(
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
+        opened=opened,
     )
     job.done()
     return _report(checkpoint, content)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from qconfig.codec.new_directory import copy_file, new_directory, write_file
+from qconfig.codec.new_directory import new_directory
+from qconfig.codec.new_files import copy_file, rename_directory, sync_directory, write_file
 from qconfig.errors import StorageError, UsageError
 
 
@@ -22,7 +23,7 @@ def test_the_directory_appears_at_the_end(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     """Whatever goes wrong inside, the sibling is removed and there is no target."""
-    with pytest.raises(KeyboardInterrupt), new_directory(tmp_path / "new") as work:
+    with pytest.raises(KeyboardInterrupt), new_directory(tmp_path / "a" / "new") as work:
         write_file(work / "a", b"x")
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []
@@ -34,7 +35,7 @@ def test_a_failing_rename_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     def refuse(*_: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(os, "rename", refuse)
     with (
         pytest.raises(StorageError, match="the file system refused"),
         new_directory(tmp_path / "n"),
@@ -43,26 +44,83 @@ def test_a_failing_rename_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_rename_that_says_it_failed_may_have_worked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system that repeats a rename finds nothing: only the place counts."""
+    rename = os.rename
+
+    def twice(old: Path, new: Path) -> None:
+        rename(old, new)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    (tmp_path / "old").mkdir()
+    monkeypatch.setattr(os, "rename", twice)
+    rename_directory(tmp_path / "old", tmp_path / "new")
+    assert [p.name for p in tmp_path.iterdir()] == ["new"]
+
+
+def test_a_rename_that_finds_another_directory_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the old one is gone and something else has the new name, the error stands."""
+
+    def stolen(old: Path, _: Path) -> None:
+        old.rmdir()
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    (tmp_path / "old").mkdir()
+    (tmp_path / "new").mkdir()
+    monkeypatch.setattr(os, "rename", stolen)
+    with pytest.raises(FileNotFoundError):
+        rename_directory(tmp_path / "old", tmp_path / "new")
+
+
 def test_files_and_directories_are_synced_before_the_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The order on the disk is files, their directory, the new name, its directory."""
     events: list[str] = []
-    sync, rename = os.fsync, Path.rename
+    sync, rename = os.fsync, os.rename
 
     def spy_sync(descriptor: int) -> None:
-        events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name.partition(".qconfig")[0])
+        events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         sync(descriptor)
 
-    def spy_rename(self: Path, target: Path) -> Path:
+    def spy_rename(old: Path, new: Path) -> None:
         events.append("rename")
-        return rename(self, target)
+        rename(old, new)
 
     monkeypatch.setattr(os, "fsync", spy_sync)
-    monkeypatch.setattr(Path, "rename", spy_rename)
+    monkeypatch.setattr(os, "rename", spy_rename)
     with new_directory(tmp_path / "new") as work:
         write_file(work / "a", b"x")
-    assert events == ["a", ".new", "rename", tmp_path.name]
+    assert events == ["a", "content", "rename", tmp_path.name]
+
+
+def test_a_directory_that_cannot_be_synced_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some network file systems refuse to sync directories; that is no failure."""
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    sync_directory(tmp_path)
+
+
+def test_a_directory_that_fails_to_sync_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails is not taken for a file system that has no such call."""
+
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="Input/output"):
+        sync_directory(tmp_path)
 
 
 def test_an_empty_directory_may_be_the_target(tmp_path: Path) -> None:
@@ -87,6 +145,7 @@ def test_anything_else_is_not_replaced(tmp_path: Path, kind: str) -> None:
     with pytest.raises(UsageError, match="the target exists"), new_directory(target):
         pass
     assert target.is_symlink() == (kind == "link")
+    assert [p.name for p in tmp_path.iterdir()] == ["new"]
 
 
 def test_a_file_is_never_written_twice(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.checkpoints.config_json import stored_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.safetensors_forms import TorchaoTensor, to_torchao
@@ -110,6 +112,7 @@ def write_torchao_checkpoint(
     follow_symlinks: bool = False,
     executor: Executor | None = None,
     job: Job | None = None,
+    opened: Callable[[], Checkpoint] | None = None,
 ) -> TorchaoCheckpoint:
     """Write a checkpoint in torchao's form into a new directory, whole or not at all.
 
@@ -119,6 +122,8 @@ def write_torchao_checkpoint(
         follow_symlinks: copy other files of the checkpoint that are links to files elsewhere.
         executor: runs one job a shard; None writes one shard after the other.
         job: is told of the start, and of each stored tensor and shard.
+        opened: opens `checkpoint` again, in another process or after an interruption; see
+            `write_checkpoint`.
 
     Raises:
         MigrationError: see `as_torchao`; nothing is written then.
@@ -134,8 +139,15 @@ def write_torchao_checkpoint(
         executor=executor,
         job=job,
         digests=False,  # torchao's form has no place for them
+        replan=None if opened is None else partial(_replanned, opened),
+        options={"form": "torchao"},
     )
     return content
+
+
+def _replanned(opened: Callable[[], Checkpoint]) -> Planned:
+    checkpoint = opened()
+    return Planned(as_torchao(checkpoint).shards, checkpoint, digests=False)
 
 
 def with_torchao_config(
