@@ -214,3 +214,13 @@ def test_ties_that_contradict_each_other_name_both_shards(tmp_path):
     problem = caught.value.problems[0]
     assert problem.file == str(source / second)
     assert (problem.found, problem.expected) == ("'a.weight'", f"b.weight, as {first} says")
+
+
+def test_one_file_of_several_says_where_its_parts_are(tmp_path):
+    """Opening a shard by its path, without those that hold the rest."""
+    source = split(old(tmp_path / "m"), 2, lambda k: spread(k) % 2, {0: unchanged})
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(source / shard_names(2)[0])
+    problem = caught.value.problems[0]
+    assert (problem.fqn, problem.message) == ("a.weight.scale", "an inner tensor is missing")
+    assert "open the directory" in (problem.hint or "")
