@@ -1,7 +1,7 @@
 """A job that tells a listener how far it is, and what its time is spent on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, as_completed, wait
+from concurrent.futures import FIRST_EXCEPTION, BrokenExecutor, Future, as_completed, wait
 from contextlib import contextmanager
 from importlib import import_module
 from threading import Lock, local
@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from qconfig.checkpoints.events import Event, EventKind, Listener, Phase
 from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import QconfigError, raise_problems
+from qconfig.errors import QconfigError, StorageError, raise_problems
 from qconfig.versioning import Layout
 
 if TYPE_CHECKING:
@@ -219,6 +219,12 @@ class Job:
         # Several processes may meet the same problem, each with an error of its own.
         problems: dict[str, QconfigError] = {}
         for failure in failures:
+            if isinstance(failure, BrokenExecutor):
+                raise StorageError(
+                    "a worker has ended before its task",
+                    found=str(failure) or type(failure).__name__,
+                    hint="it may have run out of memory; try fewer workers",
+                ) from failure
             if not isinstance(failure, QconfigError):
                 raise failure
             problems.update({str(p): p for p in failure.problems if str(p) not in problems})

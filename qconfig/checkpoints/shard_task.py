@@ -2,24 +2,22 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self
 
 from attrs import define, field, frozen
 
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.planned import Planned
+from qconfig.checkpoints.shared import Shared
 from qconfig.codec.digests import Digests, check_bytes, stated_digests
+from qconfig.codec.new_files import storage_errors
 from qconfig.codec.safetensors_header import read_header
 from qconfig.codec.safetensors_writer import Metadata, write_safetensors
 from qconfig.codec.tensor_values import ByteRange, LazyTensor
+from qconfig.codec.work_directory import new_part
 from qconfig.errors import CheckpointError, QconfigError
-
-Replan = Callable[[], Planned]
-"""Plans a call anew; it can be pickled where an executor has other processes."""
 
 
 @frozen
@@ -72,18 +70,37 @@ class Run:
         return cls(planned, planned.stored(home), planned.known)
 
 
-_runs: dict[str, Run] = {}
-_replanning = Lock()
+@frozen
+class RunAgain:
+    """Makes the run of a call in another process.
 
+    Args:
+        replan: plans the call anew.
+        identity: of the caller's plan, see `Planned.identity`.
+        home: directory that errors name.
+    """
 
-@contextmanager
-def shared(token: str, run: Run) -> Iterator[None]:
-    """Let the tasks of `token` that run in this process find what they share."""
-    _runs[_here(token)] = run
-    try:
-        yield
-    finally:
-        del _runs[_here(token)]
+    replan: Callable[[], Planned]
+    identity: str
+    home: Path
+
+    def __call__(self) -> Run:
+        """Return the run.
+
+        Raises:
+            CheckpointError: this process finds another checkpoint than the caller.
+            QconfigError: of whatever kind, where it finds none.
+        """
+        planned = self.replan()
+        if planned.identity != self.identity:
+            raise CheckpointError(
+                "another process finds another checkpoint",
+                file=self.home,
+                found=f"a plan of digest {planned.identity}",
+                expected=self.identity,
+                hint="let all processes see the same files, with the same release of qconfig",
+            )
+        return Run.of(planned, self.home)
 
 
 @frozen
@@ -91,80 +108,61 @@ class ShardTask:
     """Writes one shard when it is called.
 
     Args:
-        token: names the call within all processes.
+        run: what it shares with the other tasks of its call.
         name: file name of the shard.
         content: directory in which the file is made.
         home: directory that errors name.
-        replan: for processes that do not share the call's plan.
-        identity: of the plan, see `Planned.identity`.
         kept: digests of the file, where an earlier run has finished it. It is kept if they are
             right.
     """
 
-    token: str
+    run: Shared[Run]
     name: str
     content: Path
     home: Path
-    replan: Replan | None = None
-    identity: str = ""
     kept: Digests | None = None
 
     def __call__(self) -> ShardResult:
         """Write the shard and bring it to the disk.
 
         Raises:
-            CheckpointError: in a process that finds another checkpoint than the call.
             QconfigError: of whatever kind, see `write_safetensors`.
         """
         try:
-            return self._finished(self._run())
+            run = self.run.get()
+            kept = self.kept and self._checked(self.kept, run.job)
+            digests = kept or self._written(run)
         except QconfigError as error:
             raise error.at(file=self.home / self.name) from None
-
-    def _finished(self, run: Run) -> ShardResult:
-        tensors = run.stored[self.name]
         size = run.planned.sizes[self.name]
-        path, kept = self.content / self.name, self.kept
-        process = this_process()
-        if kept is not None:
-            try:
-                check_file(path, kept)
-            except QconfigError as error:
-                path.unlink(missing_ok=True)
-                run.job.begin_again(self.name, error.message)
-            else:
-                return ShardResult(self.name, kept, size, is_new=False, process=process)
+        return ShardResult(self.name, digests, size, kept is None, this_process())
+
+    def _checked(self, kept: Digests, job: Job) -> Digests | None:
+        try:
+            check_file(self.content / self.name, kept)
+        except QconfigError as error:
+            job.begin_again(self.name, error.message)
+            return None
+        return kept
+
+    def _written(self, run: Run) -> Digests:
+        """Write the file elsewhere and put it in its place, so that no other task sees half of it.
+
+        An executor that takes a process for lost, and repeats its task, may be wrong.
+        """
+        path, part = self.content / self.name, new_part(self.content)
         metadata = _Noted(run.planned.metadata[self.name])
-        computing = run.job.computing(tensors)
-        with run.job.shard(self.name, computing) as report:
-            write_safetensors(path, computing, metadata, known=run.known, progress=report)
-        return ShardResult(self.name, metadata.digests, size, is_new=True, process=process)
-
-    def _run(self) -> Run:
-        run = _runs.get(_here(self.token))
-        if run is not None:
-            return run
-        if self.replan is None:
-            raise CheckpointError(
-                "what is written lies in the memory of one process",
-                expected="an executor of threads",
-            )
-        with _replanning:
-            return _runs.get(_here(self.token)) or self._planned_anew(self.replan)
-
-    def _planned_anew(self, replan: Replan) -> Run:
-        planned = replan()
-        if planned.identity != self.identity:
-            raise CheckpointError(
-                "another process finds another checkpoint",
-                found=f"a plan of digest {planned.identity}",
-                expected=self.identity,
-                hint="let all processes see the same files, with the same release of qconfig",
-            )
-        # One call at a time has its plan here: those of earlier ones go.
-        _runs.clear()
-        run = _runs[_here(self.token)] = Run.of(planned, self.home)
-        return run
+        tensors = run.job.computing(run.stored[self.name])
+        try:
+            with run.job.shard(self.name, tensors) as report:
+                write_safetensors(part, tensors, metadata, known=run.known, progress=report)
+                with storage_errors(part):
+                    part.replace(path)
+        except QconfigError as error:
+            for problem in error.problems:
+                problem.file = str(path) if problem.file == str(part) else problem.file
+            raise
+        return metadata.digests
 
 
 def this_process() -> tuple[str, int]:
@@ -193,8 +191,3 @@ class _Noted:
     def __call__(self, digests: Digests) -> Mapping[str, str]:
         self.digests = digests
         return self.metadata(digests) if callable(self.metadata) else self.metadata
-
-
-def _here(token: str) -> str:
-    """Return the key of a run in this process: a forked one has the table, but not the job."""
-    return f"{os.getpid()} {token}"

@@ -1,7 +1,6 @@
 """Write a checkpoint: shards first, then the index, config.json last, and only then the name."""
 
-import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ from qconfig.checkpoints.identity import run_head, run_identity
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.shard_task import (
-    Replan,
     Run,
+    RunAgain,
     ShardResult,
     ShardTask,
-    shared,
     this_process,
 )
+from qconfig.checkpoints.shared import Shared
 from qconfig.codec import strict_json
 from qconfig.codec.digests import Digests
 from qconfig.codec.index_file import index_document
@@ -43,7 +42,7 @@ def write_checkpoint(
     executor: Executor | None = None,
     job: Job | None = None,
     digests: bool = True,
-    replan: Replan | None = None,
+    replan: Callable[[], Planned] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> int:
     """Write a new checkpoint directory, whole or not at all, and return the bytes of its tensors.
@@ -174,12 +173,16 @@ def _index(
 
 
 def _write_shards(
-    run: Run, work: WorkDirectory, home: Path, replan: Replan | None, executor: Executor | None
+    run: Run,
+    work: WorkDirectory,
+    home: Path,
+    replan: Callable[[], Planned] | None,
+    executor: Executor | None,
 ) -> None:
-    token, sizes = secrets.token_hex(8), run.planned.sizes
-    identity = "" if replan is None else run.planned.identity
+    sizes = run.planned.sizes
+    shared = Shared(None if replan is None else RunAgain(replan, run.planned.identity, home))
     tasks = [
-        ShardTask(token, name, work.content, home, replan, identity, _kept(work, name))
+        ShardTask(shared, name, work.content, home, _kept(work, name))
         for name in run.planned.shards
     ]
     if executor is not None:  # the largest first, so that none of them goes on alone in the end
@@ -194,7 +197,7 @@ def _write_shards(
         else:
             run.job.shard_counted(result.name, result.size)
 
-    with shared(token, run):
+    with shared.being(run):
         if executor is not None:
             run.job.gather([executor.submit(task) for task in tasks], keep, tell)
             return

@@ -5,11 +5,13 @@ A directory `T` is made in its sibling `.T.qconfig-tmp`, which has
     lock       held by the run that works here, see `run_lock`
     journal    what the run is, and the parts that are finished, see `journal`
     content    what becomes `T`
+    *.part     files that are written now and will be in `content`
 
 All files are brought to the disk before `content` is renamed to `T`; then the rest is removed.
 """
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,7 +26,7 @@ from qconfig.codec.run_lock import LockedError, RunLock
 from qconfig.errors import QconfigError, StorageError, UsageError
 
 MARK = ".qconfig-tmp"
-CONTENT, JOURNAL, LOCK = "content", "journal", "lock"
+CONTENT, JOURNAL, LOCK, _PART = "content", "journal", "lock", ".part"
 IDENTITY = "identity"
 """Key of a journal's head: what has to be the same for a run to go on where another ended."""
 PART = "part"
@@ -77,6 +79,11 @@ class WorkDirectory:
 def work_path(target: Path) -> Path:
     """Return the sibling in which `target` is made."""
     return target.parent / f".{target.name}{MARK}"
+
+
+def new_part(content: Path) -> Path:
+    """Return the name of a new file, on the same file system, that will be put into `content`."""
+    return content.parent / f"{secrets.token_hex(8)}{_PART}"
 
 
 @contextmanager
@@ -142,6 +149,8 @@ def remove(path: Path) -> None:
         content.unlink()
     elif content.exists():
         shutil.rmtree(content)
+    for part in path.glob(f"*{_PART}"):
+        part.unlink(missing_ok=True)
     for name in (LOCK, JOURNAL):
         (path / name).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
@@ -224,12 +233,12 @@ def _check_same(target: Path, journal: Journal, head: Mapping[str, Any] | None) 
 
 
 def _remove_unfinished(work: WorkDirectory) -> None:
+    for part in work.path.glob(f"*{_PART}"):
+        part.unlink()
     for entry in sorted(work.content.iterdir()):
-        if entry.name in work.finished and entry.is_file() and not entry.is_symlink():
-            continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
-        else:
+        elif entry.name not in work.finished or entry.is_symlink():
             entry.unlink()
 
 

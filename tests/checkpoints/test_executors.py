@@ -20,10 +20,11 @@ from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import EventKind
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.planned import Planned
-from qconfig.checkpoints.shard_task import ShardTask
+from qconfig.checkpoints.shard_task import RunAgain, ShardTask
+from qconfig.checkpoints.shared import Shared
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import CheckpointError, ContainerError, QconfigError
+from qconfig.errors import CheckpointError, ContainerError, QconfigError, StorageError, UsageError
 
 _SHARDS = 4
 
@@ -140,15 +141,15 @@ def test_a_failed_shard_fails_the_run(tmp_path, source, processes, kind):
 def test_what_lies_in_memory_needs_threads(tmp_path, processes):
     """Another process cannot plan it anew."""
     contents = {"model.safetensors": ShardContents({"a": LazyTensor.of(torch.ones(2))})}
-    with pytest.raises(CheckpointError, match="lies in the memory of one process"):
+    with pytest.raises(UsageError, match="lies in the memory of another process"):
         write_checkpoint(tmp_path / "t", contents, {}, executor=processes)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_sees_another_checkpoint_is_refused(tmp_path, source, processes):
     """A worker whose files differ would write shards that do not fit together."""
-    replan = partial(_other_plan, source)
-    task = ShardTask("t", "model-00001-of-00004.safetensors", tmp_path, tmp_path, replan, "0" * 16)
+    again = RunAgain(partial(_other_plan, source), "0" * 16, source)
+    task = ShardTask(Shared(again), "model-00001-of-00004.safetensors", tmp_path, tmp_path)
     with pytest.raises(CheckpointError, match="another process finds another checkpoint"):
         processes.submit(task).result()
     assert list(tmp_path.iterdir()) == []
@@ -165,3 +166,23 @@ def test_what_processes_wrote_is_what_was_quantized(tmp_path, source, processes)
     loaded, given = load_checkpoint(tmp_path / "t"), load_checkpoint(source)
     for name, tensor in loaded.items():
         torch.testing.assert_close(tensor.dequantize(), given[name], atol=0.05, rtol=0)
+
+
+def test_a_worker_that_is_killed_fails_the_run_cleanly(tmp_path, source):
+    """What is finished is kept, and the same call goes on."""
+    quantize_checkpoint(source, tmp_path / "serial", Int8WeightOnlyConfig())
+
+    def kill(event):
+        if event.kind is EventKind.SHARD:
+            for child in multiprocessing.active_children():
+                child.kill()
+
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        with pytest.raises(StorageError, match="a worker has ended before its task") as caught:
+            quantize_checkpoint(
+                source, tmp_path / "t", Int8WeightOnlyConfig(), executor=pool, listener=kill
+            )
+        assert "run the same again to go on" in str(caught.value)
+    quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig())
+    assert _tree(tmp_path / "t") == _tree(tmp_path / "serial")

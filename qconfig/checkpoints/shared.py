@@ -1,0 +1,65 @@
+"""What the tasks of one call have in common: found in this process, made again in another one."""
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from attrs import field, frozen
+
+from qconfig.errors import UsageError
+
+T = TypeVar("T")
+
+_values: dict[str, Any] = {}
+_making = Lock()
+
+
+@frozen
+class Shared(Generic[T]):
+    """A value that tasks refer to; it stays behind when they are sent to another process.
+
+    Args:
+        make: gives an equal value in another process; None where there is no way to.
+        token: names the value within all processes.
+    """
+
+    make: Callable[[], T] | None
+    token: str = field(factory=lambda: secrets.token_hex(8))
+
+    @contextmanager
+    def being(self, value: T) -> Iterator[None]:
+        """Let `get` return `value` in this process, while the block lasts."""
+        _values[self._key] = value
+        try:
+            yield
+        finally:
+            del _values[self._key]
+
+    def get(self) -> T:
+        """Return the value.
+
+        Raises:
+            UsageError: it lies in the memory of another process.
+        """
+        found: T | None = _values.get(self._key)
+        if found is not None:
+            return found
+        if self.make is None:
+            raise UsageError(
+                "what is worked on lies in the memory of another process",
+                expected="an executor of threads",
+            )
+        with _making:
+            found = _values.get(self._key)
+            if found is None:
+                _values.clear()  # what was made for earlier calls goes
+                found = _values[self._key] = self.make()
+            return found
+
+    @property
+    def _key(self) -> str:
+        # A process that was forked has the table of its parent, but not its threads and listeners.
+        return f"{os.getpid()} {self.token}"
