@@ -14,11 +14,18 @@ from qconfig.codec.converter import structure_any
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.plan import make_plan
-from qconfig.engine.plan_document import Action
+from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.engine.targets import inferred_class, named_targets
 from qconfig.errors import CheckpointError, QconfigError
 from qconfig.rules.matcher import rules_of
-from qconfig.versioning import Config, Layout, info_of, plain_fields, registry
+from qconfig.versioning import (
+    Config,
+    Layout,
+    info_of,
+    plain_fields,
+    registry,
+    tensor_fields,
+)
 
 
 @frozen
@@ -120,26 +127,82 @@ def disagreements(
     named = {rule.match for rule in rules_of(config).rules if not rule.modules}
     targets += [_target(fqn, layout, named=fqn in named) for fqn, layout in current.items()]
     plan = make_plan(targets, _as_stored(config), allow_unmatched=True)
+    compared = _Comparison(plan, plain)
     result = []
     for entry in plan.entries:
         found = current.get(entry.fqn)
-        expected = words = None
-        if entry.action is Action.QUANTIZE:
-            chosen = chosen_config(plan, entry)
-            target = Target(entry.fqn, entry.shape, entry.dtype)
-            builder = builder_of(chosen)
-            expected = builder.layout(chosen, target)
-            record = _training_record(builder, entry.fqn, plain) if found is None else None
-            if record is not None:
-                trains: Any = builder
-                words = trains.training_disagreement(chosen, record.load())
-            else:
-                words = _difference(found, expected) or _in_small(builder, chosen, found, expected)
-        else:
-            words = _difference(found, expected)
+        if found is None and entry.action is not Action.QUANTIZE:
+            continue
+        expected, words = compared.with_config(entry, found)
         if words is not None:
             result.append(Disagreement(entry.fqn, found, expected, words))
     return result
+
+
+Words = tuple[str, str] | None
+
+
+class _Comparison:
+    """Compares tensors with what a plan makes of them, those of one form only once.
+
+    A checkpoint of thousands of layers has few forms: a layout with its shapes and types, and the
+    config that a rule gives it.
+    """
+
+    def __init__(self, plan: Plan, plain: Mapping[str, LazyTensor]) -> None:
+        self._plan = plan
+        self._plain = plain
+        self._by_form: dict[Any, tuple[Layout | None, Words]] = {}
+        self._looks_inside: dict[str, bool] = {}
+
+    def with_config(self, entry: PlanEntry, found: Any) -> tuple[Layout | None, Words]:
+        """Return what the config makes of a weight, and where what was found differs."""
+        if found is None and entry.action is not Action.QUANTIZE:
+            return None, None
+        if entry.action is Action.QUANTIZE and self._has_values(entry):
+            return self._compared(entry, found)
+        form = entry.action, entry.config, entry.shape, entry.dtype, _form(found)
+        known = self._by_form.get(form)
+        if known is None:
+            known = self._by_form[form] = self._compared(entry, found)
+        return known
+
+    def _has_values(self, entry: PlanEntry) -> bool:
+        """Return whether the builder of a config looks at more than forms."""
+        name = entry.config or ""
+        known = self._looks_inside.get(name)
+        if known is None:
+            builder = builder_of(chosen_config(self._plan, entry))
+            known = isinstance(builder, ChecksLayouts) or isinstance(builder, TrainingBuilder)
+            self._looks_inside[name] = known
+        return known
+
+    def _compared(self, entry: PlanEntry, found: Any) -> tuple[Layout | None, Words]:
+        if entry.action is not Action.QUANTIZE:
+            return None, _difference(found, None)
+        chosen = chosen_config(self._plan, entry)
+        target = Target(entry.fqn, entry.shape, entry.dtype)
+        builder = builder_of(chosen)
+        expected = builder.layout(chosen, target)
+        record = _training_record(builder, entry.fqn, self._plain) if found is None else None
+        if record is not None:
+            trains: Any = builder
+            return expected, trains.training_disagreement(chosen, record.load())
+        words = _difference(found, expected) or _in_small(builder, chosen, found, expected)
+        return expected, words
+
+
+def _form(layout: Any) -> Any:
+    """Return what two layouts share that differ in the values of their tensors alone, hashable."""
+    if layout is None:
+        return None
+    cls = type(layout)
+    tensors = [getattr(layout, f.name) for f in tensor_fields(cls)]
+    return (
+        cls,
+        tuple([getattr(layout, f.name) for f in plain_fields(cls)]),
+        tuple([None if t is None else (t.shape, t.dtype) for t in tensors]),
+    )
 
 
 def _training_record(builder: Any, fqn: str, plain: Mapping[str, LazyTensor]) -> LazyTensor | None:

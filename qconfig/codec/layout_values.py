@@ -1,6 +1,8 @@
 """The tensors in a layout's fields: which are there, wrapped for steps, loaded for use."""
 
-from collections.abc import Sized
+from collections.abc import Callable, Sized
+from functools import cache
+from types import MemberDescriptorType
 from typing import Any, TypeVar
 
 import attrs
@@ -18,7 +20,8 @@ def counted(values: Sized) -> str:
 
 def present_fields(layout: Layout) -> list[str]:
     """Return the tensor fields of a layout that are not None, in order."""
-    return [f.name for f in tensor_fields(type(layout)) if getattr(layout, f.name) is not None]
+    cls: Any = type(layout)
+    return [name for name in _tensor_names(cls) if getattr(layout, name) is not None]
 
 
 def layout_nbytes(layout: Layout) -> int:
@@ -39,11 +42,28 @@ def with_equal_values(layout: L, values: dict[str, Any]) -> L:
     """
     cls: Any = type(layout)
     changed: L = object.__new__(cls)
-    for field in attrs.fields(cls):
-        name = field.name
+    for name, put in _setters(cls):
         # The class is frozen; nobody has seen the new instance yet.
-        object.__setattr__(changed, name, values.get(name, getattr(layout, name)))
+        put(changed, values[name] if name in values else getattr(layout, name))
     return changed
+
+
+@cache
+def _tensor_names(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in tensor_fields(cls))
+
+
+@cache
+def _setters(cls: Any) -> list[tuple[str, Callable[[Any, Any], None]]]:
+    """Return what sets each field of an instance, without a look at its name."""
+    return [(f.name, _setter(cls, f.name)) for f in attrs.fields(cls)]
+
+
+def _setter(cls: Any, name: str) -> Callable[[Any, Any], None]:
+    slot = getattr(cls, name, None)
+    if isinstance(slot, MemberDescriptorType):
+        return slot.__set__
+    return lambda instance, value: object.__setattr__(instance, name, value)
 
 
 def wrapped(layout: L) -> L:
