@@ -65,9 +65,10 @@ def _head(value: Any) -> Any:
     return value
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: object, known: Iterable[str]) -> str | None:
     """Return a hint that names the closest of `known` to `name`, or None."""
-    if len(name) > _MAX_SHOWN:  # comparing takes time that grows with the product of lengths
+    # Comparing takes time that grows with the product of lengths.
+    if not isinstance(name, str) or len(name) > _MAX_SHOWN:
         return None
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else None

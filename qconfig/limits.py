@@ -53,6 +53,8 @@ class Limits:
         file_name_bytes: UTF-8 bytes of a shard's name in an index; file systems allow 255.
         metadata_value_bytes: UTF-8 bytes of one metadata value.
         json_depth: arrays and objects nested in each other, in JSON, YAML and TOML.
+        folder_depth: folders nested in each other, of the files that a checkpoint carries along.
+        json_values: members of all arrays and objects of one JSON document, and they themselves.
         document_bytes: UTF-8 bytes of a config, an index or another document.
         written_bytes: UTF-8 bytes of a YAML or TOML document, which people write; reading one
             takes ten times as long as JSON.
@@ -87,6 +89,8 @@ class Limits:
     file_name_bytes: int = _bound(255)
     metadata_value_bytes: int = _bound(16 * 2**20)
     json_depth: int = _bound(64, most=_DEEPEST)
+    folder_depth: int = _bound(64, most=_DEEPEST)
+    json_values: int = _bound(4_000_000)
     document_bytes: int = _bound(64 * 2**20)
     written_bytes: int = _bound(8 * 2**20)
     number_digits: int = _bound(40, most=_MOST_DIGITS)

@@ -1,11 +1,21 @@
 """The files of a checkpoint that are not ours, such as tokenizers and licences: copied along."""
 
+import os
+import unicodedata
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, Checkpoint
 from qconfig.codec.index_file import stays_inside
 from qconfig.codec.sha256_sums import SUMS_FILE
-from qconfig.errors import CheckpointError, QconfigError, raise_problems
+from qconfig.errors import (
+    MOST_PROBLEMS,
+    CheckpointError,
+    QconfigError,
+    StorageError,
+    raise_problems,
+)
+from qconfig.limits import current_limits
 
 
 def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> list[Path]:
@@ -29,18 +39,57 @@ def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> lis
     ours = {CONFIG_FILE, INDEX_FILE, SUMS_FILE, *checkpoint.shards, *checkpoint.consumed}
     files: list[Path] = []
     problems: list[QconfigError] = []
-    for path in sorted(directory.rglob("*")):
-        if path.relative_to(directory).as_posix() in ours or (
-            path.is_dir() and not path.is_symlink()
-        ):
+    for path in sorted(_all_below(directory)):
+        if path.relative_to(directory).as_posix() in ours:
             continue
         problem = _problem(path, directory, follow_symlinks=follow_symlinks)
         if problem is None:
             files.append(path)
         else:
             problems.append(problem)
-    raise_problems(problems, file=directory)
+    problems += _twins(directory, [*(directory / name for name in ours), *files])
+    raise_problems(problems[:MOST_PROBLEMS], file=directory)
     return files
+
+
+def _all_below(directory: Path) -> Iterator[Path]:
+    """Yield all but the folders. Raises CheckpointError where folders are nested too deep."""
+    limits = current_limits()
+    folders = [(directory, 0)]
+    while folders:
+        folder, depth = folders.pop()
+        if depth > limits.folder_depth:
+            raise CheckpointError(
+                "folders are nested too deeply",
+                file=folder,
+                expected=f"levels: {limits.describe('folder_depth')}",
+            )
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append((Path(entry.path), depth + 1))
+                    else:
+                        yield Path(entry.path)
+        except OSError as error:
+            raise StorageError(f"cannot read: {error.strerror}", file=folder) from error
+
+
+def _twins(directory: Path, paths: Iterable[Path]) -> Iterator[CheckpointError]:
+    """Yield a problem for each file that would take the place of another on some system."""
+    seen: dict[str, Path] = {}
+    for path in paths:
+        name = path.relative_to(directory).as_posix()
+        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+        twin = seen.setdefault(folded, path)
+        if twin != path:
+            yield CheckpointError(
+                "two files have names that are one on some systems",
+                file=path,
+                found=f"{twin.name!a} and {path.name!a}",
+                expected="names that differ in more than case and Unicode normal form",
+                hint="rename or remove one of the two",
+            )
 
 
 def _problem(path: Path, directory: Path, *, follow_symlinks: bool) -> CheckpointError | None:

@@ -10,6 +10,7 @@ from attrs import evolve
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, CONFIG_KEY, Checkpoint
 from qconfig.codec import strict_json
 from qconfig.codec.converter import structure_any, unstructure
+from qconfig.codec.index_file import check_link
 from qconfig.codec.regular_files import read_document
 from qconfig.errors import CheckpointError, QconfigError, raise_problems
 from qconfig.versioning import Config, registry
@@ -17,8 +18,12 @@ from qconfig.versioning import Config, registry
 QUANT_METHOD = "qconfig"
 
 
-def read_config_json(directory: Path) -> dict[str, Any] | None:
+def read_config_json(directory: Path, *, follow_symlinks: bool = False) -> dict[str, Any] | None:
     """Return config.json of a directory, or None where there is none.
+
+    Args:
+        directory: where it lies.
+        follow_symlinks: also accept a link to a file elsewhere.
 
     Raises:
         CheckpointError: it is no object, or its quantization config is none.
@@ -27,6 +32,7 @@ def read_config_json(directory: Path) -> dict[str, Any] | None:
     file = directory / CONFIG_FILE
     if not os.path.lexists(file):
         return None
+    check_link(file, follow_symlinks=follow_symlinks)
     data = strict_json.loads(read_document(file), file=file)
     if not isinstance(data, dict):
         raise CheckpointError("not an object", file=file, found=data, expected="a JSON object")

@@ -25,7 +25,7 @@ from qconfig.checkpoints.guidance import WHOLE, Guidance, StateDictPlace
 from qconfig.checkpoints.native import Reader, assemble
 from qconfig.checkpoints.record import METADATA_KEY
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
+from qconfig.codec.index_file import SUFFIX, ShardIndex, check_link, read_index, shard_path
 from qconfig.codec.safetensors_header import Header, read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
 from qconfig.errors import (
@@ -88,7 +88,7 @@ def open_checkpoint(
         )
         return checkpoint if keep_config else without_config(checkpoint)
     directory = path if path.is_dir() else path.parent
-    names, index, stray = _shard_names(path, directory)
+    names, index, stray = _shard_names(path, directory, follow_symlinks=follow_symlinks)
     headers: dict[str, Header] = {}
     problems: list[QconfigError] = []
     for name in names:
@@ -105,7 +105,7 @@ def open_checkpoint(
     if strict:
         problems += [CheckpointError(note, file=directory) for note in notes]
     raise_problems(problems[:MOST_PROBLEMS], file=directory)
-    config = read_config_json(directory) if path.is_dir() else None
+    config = read_config_json(directory, follow_symlinks=follow_symlinks) if path.is_dir() else None
     if dialect is None:
         chosen = guided(_recognised(headers, config), guidance)
         check_writer(chosen, writer)
@@ -172,7 +172,9 @@ def _mixed(headers: dict[str, Header], chosen: AnyDialect | None) -> list[Qconfi
     ]
 
 
-def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | None, list[str]]:
+def _shard_names(
+    path: Path, directory: Path, *, follow_symlinks: bool
+) -> tuple[list[str], ShardIndex | None, list[str]]:
     if not path.is_dir():
         if not path.name.endswith(SUFFIX):
             raise ContainerError(
@@ -182,6 +184,7 @@ def _shard_names(path: Path, directory: Path) -> tuple[list[str], ShardIndex | N
     present = sorted(p.name for p in directory.glob("*.safetensors"))
     # Asked of the name alone: an index that is a FIFO or leads nowhere is not the same as none.
     if os.path.lexists(directory / INDEX_FILE):
+        check_link(directory / INDEX_FILE, follow_symlinks=follow_symlinks)
         index = read_index(directory / INDEX_FILE)
         named = set(index.weight_map.values())
         return sorted(named), index, [n for n in present if n not in named]

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 
 from qconfig.checkpoints.guidance import StateDictPlace
-from qconfig.codec.index_file import SUFFIX, ShardIndex, read_index, shard_path
+from qconfig.codec.index_file import SUFFIX, ShardIndex, check_link, read_index, shard_path
 from qconfig.codec.pickled_values import (
     PickledEnum,
     PickledFunction,
@@ -62,6 +62,7 @@ def pickled_files(
     if not path.is_dir():
         return {path.name: path}, None
     if os.path.lexists(path / INDEX_FILE):
+        check_link(path / INDEX_FILE, follow_symlinks=follow_symlinks)
         index = read_index(path / INDEX_FILE, suffix=".bin")
         names = sorted(set(index.weight_map.values()))
         files = {

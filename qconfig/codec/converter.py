@@ -171,16 +171,14 @@ class _ObjectHook:
                 pointer=json_pointer(key),
                 found=key,
                 expected=f"a field of {self.entry}: {names}",
-                hint=self.version_with(key)
-                or self.other_name(key)
-                or nearest(str(key), self.known),
+                hint=self.version_with(key) or self.other_name(key) or nearest(key, self.known),
             )
             for key in islice((k for k in data if k not in self.known), MOST_PROBLEMS)
         ]
 
     def other_name(self, key: Any) -> str | None:
         """Return a hint that names the field which has another name elsewhere, or None."""
-        name = _ELSEWHERE.get(str(key).lower())
+        name = _ELSEWHERE.get(key.lower()) if isinstance(key, str) else None
         return f"did you mean {name!r}?" if name in self.known else None
 
     def version_with(self, key: Any) -> str | None:

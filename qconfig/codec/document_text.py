@@ -10,6 +10,11 @@ def place(text: str, offset: int) -> str:
     return f"line {line}, column {offset - text.rfind(chr(10), 0, offset)}"
 
 
+def is_underflow(literal: str, number: float) -> bool:
+    """Return whether a number is zero and its text says something else, below float64."""
+    return not number and bool(literal.lower().partition("e")[0].strip("+-0._"))
+
+
 def both_forms(text: bytes | str, limits: Limits, *bounds: str) -> tuple[bytes, str]:
     """Return a document as UTF-8 and as a str.
 

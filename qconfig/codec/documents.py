@@ -5,6 +5,7 @@ finite numbers, booleans and null (which TOML does not have).
 """
 
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from qconfig.codec.converter import structure_any
-from qconfig.codec.document_text import both_forms
+from qconfig.codec.document_text import both_forms, is_underflow, place
 from qconfig.codec.regular_files import read_document
 from qconfig.codec.strict_json import loads
 from qconfig.codec.yaml_documents import loads_yaml
@@ -21,6 +22,8 @@ from qconfig.errors import DocumentSyntaxError, FieldError, StorageError, UsageE
 from qconfig.limits import Limits, current_limits
 from qconfig.versioning import Config
 
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_DOTTED = rf"(?:^|[\[{{,])[ \t]*+{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{%d}}"
 FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 """The format that a file's suffix stands for."""
 
@@ -130,8 +133,15 @@ def _umask() -> int:
 
 
 def _loads_toml(text: str, *, limits: Limits) -> Any:
+    # A key of many parts takes tomllib time that grows with their square.
+    dotted = re.search(_DOTTED % limits.json_depth, text, re.MULTILINE)
+    if dotted:
+        raise DocumentSyntaxError(
+            f"nested too deeply: a key of many parts at {place(text, dotted.start())}",
+            expected=limits.describe("json_depth"),
+        )
     try:
-        value = tomllib.loads(text)
+        value = tomllib.loads(text, parse_float=_number)
     except RecursionError:
         raise DocumentSyntaxError(
             "nested too deeply", expected=limits.describe("json_depth")
@@ -141,6 +151,13 @@ def _loads_toml(text: str, *, limits: Limits) -> Any:
     for problem in _not_json(value, "", 0, limits):
         raise problem
     return value
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if is_underflow(text, number):
+        raise ValueError(f"{text} is below float64")
+    return number
 
 
 def _not_json(

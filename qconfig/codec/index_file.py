@@ -4,8 +4,10 @@ An index names files, so it is the one place where a checkpoint could point out 
 """
 
 import os
+import re
 import stat
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,15 @@ from qconfig.errors import ContainerError, StorageError, json_pointer
 from qconfig.limits import Limits, current_limits
 
 SUFFIX = ".safetensors"
+# Devices of Windows, whatever follows the first dot.
+_DEVICE = re.compile(
+    r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *\.", re.IGNORECASE
+)
+_MEANINGS = {
+    **dict.fromkeys("/\\", "ends a directory"),
+    ":": "ends a drive",
+    **dict.fromkeys('<>"|?*', "no name may have"),
+}
 
 
 @frozen
@@ -69,8 +80,10 @@ def index_document(weight_map: Mapping[str, str], total_size: int) -> dict[str, 
     Raises:
         ContainerError: a shard has a name that `read_index` would refuse.
     """
-    for shard in dict.fromkeys(weight_map.values()):
+    shards = dict.fromkeys(weight_map.values())
+    for shard in shards:
         check_shard_name(shard)
+    check_shard_twins(shards)
     return {"metadata": {"total_size": total_size}, "weight_map": dict(sorted(weight_map.items()))}
 
 
@@ -91,6 +104,59 @@ def check_shard_name(name: object, suffix: str = SUFFIX) -> None:
             found=name,
             expected=f"a plain file name that ends in {suffix}",
             hint="shards lie beside their index; do not trust a checkpoint that says otherwise",
+        )
+
+
+def check_shard_twins(names: Iterable[str]) -> None:
+    """Refuse shard names of which some systems see one file: in upper and lower case, NFC and NFD.
+
+    Args:
+        names: distinct names.
+
+    Raises:
+        ContainerError: two of the names are one on some system.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        folded = unicodedata.normalize("NFD", name).casefold()
+        twin = seen.setdefault(unicodedata.normalize("NFC", folded), name)
+        if twin != name:
+            raise ContainerError(
+                "two shards have names that are one on some systems",
+                found=f"{twin!a} and {name!a}",
+                expected="names that differ in more than case and Unicode normal form",
+                hint="rename one of the two, in the index too",
+            )
+
+
+def check_link(path: Path, *, follow_symlinks: bool = False) -> None:
+    """Refuse a symbolic link that leads out of its directory; nothing is opened.
+
+    Args:
+        path: a file of a checkpoint that is no shard, such as config.json.
+        follow_symlinks: allow it. A link into the `blobs` of the same Hugging Face cache entry is
+            always allowed.
+
+    Raises:
+        ContainerError: it is such a link.
+        StorageError: the file system refused.
+    """
+    if follow_symlinks or not path.is_symlink():
+        return
+    try:
+        target = path.resolve()
+        inside = stays_inside(target, path.parent)
+    except RuntimeError:  # a loop, before Python 3.13; whoever opens it says so
+        return
+    except OSError as error:
+        raise StorageError(f"cannot open: {error.strerror}", file=path) from error
+    if not inside:
+        raise ContainerError(
+            "a symbolic link that leaves its directory",
+            file=path,
+            found=os.fspath(target),
+            expected="a file in the directory or in the blobs of its Hugging Face cache entry",
+            hint="follow symbolic links only where you made them yourself (--follow-symlinks)",
         )
 
 
@@ -153,7 +219,7 @@ def _index(document: Any, limits: Limits, suffix: str) -> ShardIndex:
             found=f"{len(weight_map)} tensors",
             expected=f"tensors: {limits.describe('tensors')}",
         )
-    checked: set[str] = set()
+    checked: dict[str, None] = {}
     for name, shard in weight_map.items():
         check_name(name, limits)
         if isinstance(shard, str) and shard in checked:
@@ -163,8 +229,13 @@ def _index(document: Any, limits: Limits, suffix: str) -> ShardIndex:
         except ContainerError as error:
             error.at(fqn=name, pointer_prefix=json_pointer("weight_map", name))
             raise
-        checked.add(shard)
+        checked[shard] = None
     check_twins(weight_map)
+    try:
+        check_shard_twins(checked)
+    except ContainerError as error:
+        error.at(pointer_prefix="/weight_map")
+        raise
     return ShardIndex(metadata, weight_map, document)
 
 
@@ -174,14 +245,15 @@ def _name_problem(name: str, suffix: str) -> str | None:
         return f"is too long: {size} bytes of {limits.describe('file_name_bytes')}"
     if not name.isprintable():
         return "has characters that cannot be seen"
-    for character, meaning in (("/", "a directory"), ("\\", "a directory"), (":", "a drive")):
-        if character in name:
-            return f"has {character!r}, which ends {meaning} on some system"
-    if name != name.rstrip(". "):
-        return "ends in a dot or a space, which some systems drop"
-    if not name.endswith(suffix):
-        return f"does not end in {suffix}"
-    return None
+    bad = next((c for c in name if c in _MEANINGS), None)
+    if bad is not None:
+        return f"has {bad!r}, which {_MEANINGS[bad]} on some system"
+    endings = (
+        (name != name.rstrip(". "), "ends in a dot or a space, which some systems drop"),
+        (_DEVICE.match(name), "is that of a device on some system"),
+        (not name.endswith(suffix), f"does not end in {suffix}"),
+    )
+    return next((words for is_so, words in endings if is_so), None)
 
 
 def _linked_mode(path: Path, *, follow_symlinks: bool) -> int:

@@ -11,7 +11,7 @@ from math import isinf
 
 from attrs import define, field
 
-from qconfig.codec.document_text import place
+from qconfig.codec.document_text import is_underflow, place
 from qconfig.errors import DocumentSyntaxError, json_pointer
 from qconfig.limits import Limits
 
@@ -117,29 +117,28 @@ def _string_defect(
 
 
 def _atom_defect(text: str, token: str, offset: int, limits: Limits) -> DocumentSyntaxError | None:
-    where = place(text, offset)
     if token in {"NaN", "Infinity", "-Infinity"}:
         return DocumentSyntaxError(
-            f"{token} is not JSON, at {where}",
+            f"{token} is not JSON, at {place(text, offset)}",
             expected="a finite number",
             hint="write null, or leave the field out, where there is no number",
         )
     digits = token.removeprefix("-")
     if digits.isdecimal() and len(digits) > limits.number_digits:
         return DocumentSyntaxError(
-            f"an integer of {len(digits)} digits at {where}",
+            f"an integer of {len(digits)} digits at {place(text, offset)}",
             expected=f"digits: {limits.describe('number_digits')}",
             hint="no field of a document holds such a number",
         )
     try:
-        overflows = not digits.isdecimal() and isinf(float(token))
+        number = 1.0 if digits.isdecimal() else float(token)
     except ValueError:
         return None
-    if overflows:
+    if isinf(number) or is_underflow(token, number):
         return DocumentSyntaxError(
-            f"a number beyond float64 at {where}",
+            f"a number {'beyond' if number else 'below'} float64 at {place(text, offset)}",
             found=token,
-            expected="a finite number",
+            expected="a finite number, and one that is not rounded to zero",
             hint="check the exponent",
         )
     return None

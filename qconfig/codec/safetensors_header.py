@@ -27,6 +27,7 @@ from qconfig.errors import ContainerError, DocumentSyntaxError
 from qconfig.limits import Limits, current_limits
 
 LENGTH_BYTES = 8
+_VALUES = 40  # of one tensor, or of the metadata of all, at most
 
 
 @frozen
@@ -150,7 +151,8 @@ def _content(text: bytes, limits: Limits) -> dict[str, Any]:
     if text.count(b"[") + text.count(b"{") > 16 * (limits.tensors + 16):
         raise _too_many_tensors("too many brackets", limits)
     try:
-        json_limits = evolve(limits, document_bytes=limits.header_bytes)
+        most = _VALUES * (limits.tensors + _VALUES)
+        json_limits = evolve(limits, document_bytes=limits.header_bytes, json_values=most)
         content: dict[str, Any] = strict_json.loads(text, limits=json_limits)
     except DocumentSyntaxError as error:
         pointer = error.pointer or ""

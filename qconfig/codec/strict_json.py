@@ -12,7 +12,7 @@ from itertools import accumulate
 from math import isinf
 from typing import Any, NoReturn
 
-from qconfig.codec.document_text import both_forms, place
+from qconfig.codec.document_text import both_forms, is_underflow, place
 from qconfig.codec.json_defects import first_defect
 from qconfig.errors import DocumentSyntaxError, FieldError
 from qconfig.limits import Limits, current_limits
@@ -86,6 +86,13 @@ def _loads(text: bytes | str, limits: Limits) -> Any:
     raw, text = both_forms(text, limits)
     if _is_deeper(raw, limits.json_depth):
         _report(text, limits)
+    # Marks in strings count too, so this stops only floods: an empty array takes 64 bytes.
+    if sum(map(raw.count, (b",", b"[", b"{"))) > limits.json_values:
+        raise DocumentSyntaxError(
+            "the document has too many values",
+            expected=f"values: {limits.describe('json_values')}",
+            hint="bulk data belongs in a safetensors file",
+        )
     # A hook for every int costs much; a long run of digits, wherever it stands, is rare.
     has_long_number = b"0" * (limits.number_digits + 1) in raw.translate(_DIGITS)
     try:
@@ -149,7 +156,7 @@ def _integer(limits: Limits) -> Callable[[str], int]:
 
 def _finite(literal: str) -> float:
     number = float(literal)
-    if isinf(number):
+    if isinf(number) or is_underflow(literal, number):
         raise _DefectError(literal)
     return number
 

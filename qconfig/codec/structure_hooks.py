@@ -74,7 +74,7 @@ def enum_hook(kind: Any) -> Hook:
             f"unknown {kind.__name__}",
             found=data,
             expected="one of " + ", ".join(map(repr, members)),
-            hint=nearest(str(data), members),
+            hint=nearest(data, members),
         )
 
     return structure
@@ -196,7 +196,7 @@ def _tagged_hook(converter: Converter, options: list[Any]) -> Hook:
                 pointer="/type" if is_object else None,
                 found=name if is_object else data,
                 expected="an object with type " + " or ".join(map(repr, by_name)),
-                hint=nearest(str(name), by_name),
+                hint=nearest(name, by_name),
             )
         cls = by_name[name]
         return converter.get_structure_hook(cls)(data, cls)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import yaml
 from attrs import define, field
 
+from qconfig.codec.document_text import is_underflow
 from qconfig.errors import DocumentSyntaxError, json_pointer
 from qconfig.limits import Limits, current_limits
 
@@ -181,6 +182,8 @@ class _Reader:
         number = float(text)
         if isinf(number):
             self._fail(event, "a number beyond float64", "a finite number")
+        if is_underflow(text, number):
+            self._fail(event, "a number below float64", "a number that is not rounded to zero")
         return number
 
     def _fail(self, event: Any, what: str, expected: str, hint: str | None = None) -> NoReturn:

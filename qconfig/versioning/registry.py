@@ -178,7 +178,7 @@ class Registry:
                 pointer="/type",
                 found=name,
                 expected="a registered name",
-                hint=nearest(str(name), self._versions),
+                hint=nearest(name, self._versions),
             )
         if version is None:
             version = versions[-1]

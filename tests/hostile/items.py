@@ -1,4 +1,4 @@
-"""Hostile inputs 1 to 40, each through every verb of the command line that could read it.
+"""Hostile inputs 1 to 40, each through every verb that could read it, and through Python.
 
 For each the exit code, what the error says, that nothing is written and that the source stays as it
 is. Codes: 0 works, 1 findings, 2 usage, 3 invalid. Where verbs differ, `but` has those that do.
@@ -33,7 +33,7 @@ NAMES = "the index names a shard that does not hold the tensor"
 LINK = "symbolic link"
 VALUES = ("verify",)
 DEEP = '{"a": ' + "[" * 100_000 + "]" * 100_000 + "}"
-ONLY_PLANNED = {"validate": 0, "explain": 0, "diff": 1, "upgrade": 0}
+ONLY_PLANNED = {"validate": 0, "explain": 0, "diff": 1, "upgrade": 0, "convert": 0, "load": 0}
 OLDER = {"validate": 0, "inspect": 0, "diff": 0, "verify": 1}
 FILE = "source/model.safetensors: "
 

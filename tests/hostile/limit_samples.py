@@ -71,6 +71,13 @@ def _planned(folder: Path) -> list[object]:
     return ["plan", folder, folder / "quant.json", "--allow-unmatched"]
 
 
+def _carried(folder: Path) -> list[object]:
+    s.single(lambda home: (home / "a" / "b").mkdir(parents=True))(folder)
+    config = folder.parent / "c.json"
+    config.write_text(json.dumps(ROW))
+    return ["quantize", folder, folder.parent / "target", "--config", config]
+
+
 def _sharded(folder: Path) -> list[object]:
     return ["inspect", s.sharded()(folder)]
 
@@ -108,6 +115,8 @@ SAMPLES = {
     "file_name_bytes": Sample(_sharded, len(s.SHARDS[0])),
     "metadata_value_bytes": Sample(_tensors({"x": "é" * 20}, a=torch.ones(2)), 40),
     "json_depth": Sample(_rules("a"), 3),
+    "folder_depth": Sample(_carried, 2),
+    "json_values": Sample(_config(_TEXT), _TEXT.count(",") + 1),
     "document_bytes": Sample(_config(_TEXT), len(_TEXT)),
     "written_bytes": Sample(_config(_TEXT, ".yaml"), len(_TEXT)),
     "number_digits": Sample(

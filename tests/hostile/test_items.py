@@ -9,9 +9,14 @@ from tests.cli.calls import call
 from tests.hostile import samples as s
 from tests.hostile.calls import prepare, run, state
 from tests.hostile.items import ITEMS
+from tests.hostile.more_documents import DOCUMENTS
+from tests.hostile.more_files import FILES
+from tests.hostile.more_records import RECORDS
+
+ALL = [*ITEMS, *FILES, *RECORDS, *DOCUMENTS]
 
 
-@pytest.mark.parametrize("item", ITEMS, ids=lambda i: f"{i.number:02d} {i.what}")
+@pytest.mark.parametrize("item", ALL, ids=lambda i: f"{i.number:02d} {i.what}")
 def test_item(item, tmp_path):
     """An item gets its exit code and its words from every verb, and leaves everything as it was."""
     path = item.make(tmp_path / "source")
@@ -24,19 +29,20 @@ def test_item(item, tmp_path):
         assert result.exit_code == code, f"{verb}: {said}"
         if code == item.code or verb == "verify":
             assert [w for w in item.words if w not in said] == [], f"{verb}: {said}"
-        assert said.isascii() or not {"\x1b", "\u202e"} & set(said)
+        assert [c for c in said if not (c.isprintable() or c == "\n")] == [], verb
         after = state(tmp_path)
         written = {p: v for p, v in after.items() if not p.startswith(str(tmp_path / "target"))}
         assert written == before, verb
         if code in (2, 3):
             assert after == before, verb
-        remove(tmp_path / "target")
+        # What was never quantized can be in the form of torchao, and be noted as odd.
+        remove(tmp_path / "target", *((0, 1) if verb == "convert" else (0,)))
 
 
-def remove(target: Path) -> None:
+def remove(target: Path, *codes: int) -> None:
     """Remove what a verb wrote, after a look at whether it is sound."""
     if target.exists():
-        assert call("verify", target, "--strict").exit_code == 0
+        assert call("verify", target, "--strict").exit_code in codes
         shutil.rmtree(target)
     target.with_suffix(".json").unlink(missing_ok=True)
 

@@ -1,6 +1,7 @@
 """Every bound can be set, holds as it is set, and is named where it is met."""
 
 import json
+import shutil
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -35,6 +36,7 @@ def test_a_bound_holds_as_it_is_set(name, tmp_path):
     words = sample.make(tmp_path / "source")
     needs = sample.needs if isinstance(sample.needs, int) else sample.needs(tmp_path / "source")
     enough = call(*words, "--limit", f"{name}={needs}")
+    shutil.rmtree(tmp_path / "target", ignore_errors=True)
     assert enough.exit_code == 0, enough.output
     less = call(*words, "--limit", f"Limits.{name}={needs - 1}")
     assert less.exit_code == 3

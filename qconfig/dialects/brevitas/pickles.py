@@ -126,7 +126,7 @@ class BrevitasPickles:
             merged.layouts,
             shard_of,
             ties,
-            read_config_json(path) if path.is_dir() else None,
+            read_config_json(path, follow_symlinks=follow_symlinks) if path.is_dir() else None,
             {shard: {} for shard in dict.fromkeys(shard_of.values())} or {SINGLE_FILE: {}},
             (*merged.notes, *notes),
             is_directory=path.is_dir(),

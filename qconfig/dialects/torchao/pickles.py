@@ -73,7 +73,9 @@ class TorchaoPickles:
             QconfigError: a tensor cannot be read.
         """
         files, index = pickled_files(path, follow_symlinks=follow_symlinks)
-        config_json = read_config_json(path) if path.is_dir() else None
+        config_json = (
+            read_config_json(path, follow_symlinks=follow_symlinks) if path.is_dir() else None
+        )
         config, notes = model_config(config_json if keep_config else None, writer, path)
         opened = {name: read_torch_file(file, NAMES) for name, file in files.items()}
         merged = _Merged()
