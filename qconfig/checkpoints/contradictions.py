@@ -173,7 +173,7 @@ class _Comparison:
         known = self._looks_inside.get(name)
         if known is None:
             builder = builder_of(chosen_config(self._plan, entry))
-            known = isinstance(builder, ChecksLayouts) or isinstance(builder, TrainingBuilder)
+            known = isinstance(builder, ChecksLayouts | TrainingBuilder)
             self._looks_inside[name] = known
         return known
 

@@ -25,6 +25,7 @@ from qconfig.checkpoints.guidance import WHOLE, Guidance, StateDictPlace
 from qconfig.checkpoints.native import Reader, assemble
 from qconfig.checkpoints.record import METADATA_KEY
 from qconfig.checkpoints.writer import Writer
+from qconfig.codec.collector import collector_paused
 from qconfig.codec.index_file import SUFFIX, ShardIndex, check_link, read_index, shard_path
 from qconfig.codec.safetensors_header import Header, read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
@@ -38,6 +39,7 @@ from qconfig.errors import (
 )
 
 
+@collector_paused()
 def open_checkpoint(
     path: Path | str,
     *,

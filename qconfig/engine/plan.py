@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from attrs import evolve
 
 from qconfig.builders.base import ModuleTarget, Target
+from qconfig.codec.collector import collector_paused
 from qconfig.codec.tensor_values import TensorSpec, nbytes
 from qconfig.configs.fqn_to_config import FqnToConfig
 from qconfig.engine.config_builders import ConfigBuilders
@@ -37,6 +38,7 @@ from qconfig.rules.tied import split_ties
 from qconfig.versioning import Config, registry
 
 
+@collector_paused()
 def make_plan(
     targets: Sequence[Target],
     config: Config,

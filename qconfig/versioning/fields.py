@@ -20,6 +20,16 @@ _KEY = "qconfig"
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
+@cache
+def _split(shape: str) -> tuple[str, ...]:
+    return tuple(shape.split())
+
+
+@cache
+def _written_out(dtypes: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(d for name in dtypes for d in (_FLOATS if name == "float" else (name,)))
+
+
 @frozen
 class TensorPattern:
     """Which tensors a layout field holds.
@@ -37,12 +47,12 @@ class TensorPattern:
     @property
     def dimensions(self) -> tuple[str, ...]:
         """The entries of `shape`, one per dimension; a leading `*` takes any number."""
-        return tuple(self.shape.split())
+        return _split(self.shape)
 
     @property
     def allowed(self) -> tuple[str, ...]:
         """The allowed element types, with `float` written out."""
-        return tuple(d for name in self.dtypes for d in (_FLOATS if name == "float" else (name,)))
+        return _written_out(self.dtypes)
 
     @property
     def ranks(self) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from threading import RLock
 from qconfig.errors import QconfigError, RegistrationError
 
 _loaders: dict[str, Callable[[], None]] = {}
+_imported: set[str] = set()
 _lock = RLock()
 
 
@@ -26,9 +27,12 @@ def load_what_is_needed(what: str) -> None:
 
 
 def import_modules(package: str) -> None:
-    """Import every module of a package; a new one needs to be listed nowhere."""
+    """Import every module of a package, the first time; a new one needs to be listed nowhere."""
+    if package in _imported:
+        return
     for module in iter_modules(import_module(package).__path__):
         import_module(f"{package}.{module.name}")
+    _imported.add(package)
 
 
 def load_plugins(group: str) -> None:
