@@ -1,7 +1,7 @@
 """A job that tells a listener how far it is, and what its time is spent on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, BrokenExecutor, Future, as_completed, wait
+from concurrent.futures import BrokenExecutor, Future, as_completed, wait
 from contextlib import contextmanager
 from importlib import import_module
 from threading import Lock, local
@@ -166,16 +166,6 @@ class Job:
         finally:
             self.switch(before)
 
-    def wait_for(self, futures: "Sequence[Future[Any]]") -> None:
-        """Wait until all are done, or one fails; then those that have not begun are cancelled."""
-        try:
-            with self.phase(None):
-                wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            for future in futures:
-                future.cancel()
-            wait(futures)
-
     def gather(
         self,
         futures: "Sequence[Future[_Result]]",
@@ -205,7 +195,11 @@ class Job:
                     if error is not None:
                         failures.append(error)
                         self._stop(futures, error)
-                    elif not future.cancelled():
+                    elif future.cancelled():
+                        if not failures:  # not by us
+                            failures.append(_lost())
+                            self._stop(futures, failures[0])
+                    else:
                         keep(future.result())
                         if not failures:
                             tell(future.result())
@@ -220,11 +214,7 @@ class Job:
         problems: dict[str, QconfigError] = {}
         for failure in failures:
             if isinstance(failure, BrokenExecutor):
-                raise StorageError(
-                    "a worker has ended before its task",
-                    found=str(failure) or type(failure).__name__,
-                    hint="it may have run out of memory; try fewer workers",
-                ) from failure
+                raise _lost() from failure
             if not isinstance(failure, QconfigError):
                 raise failure
             problems.update({str(p): p for p in failure.problems if str(p) not in problems})
@@ -353,3 +343,10 @@ class Job:
             self._done -= count
         elif kind is EventKind.DONE:
             self._done = self._total
+
+
+def _lost() -> StorageError:
+    return StorageError(
+        "a worker has ended before its task",
+        hint="it may have run out of memory, or been stopped; try fewer workers",
+    )

@@ -1,7 +1,5 @@
 """One shard to write: a task for this process, for a thread, or for a process anywhere."""
 
-import os
-import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +8,7 @@ from attrs import define, field, frozen
 
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.planned import Planned
-from qconfig.checkpoints.shared import Shared
+from qconfig.checkpoints.shared import Shared, this_process
 from qconfig.codec.digests import Digests, check_bytes, stated_digests
 from qconfig.codec.new_files import storage_errors
 from qconfig.codec.safetensors_header import read_header
@@ -163,11 +161,6 @@ class ShardTask:
                 problem.file = str(path) if problem.file == str(part) else problem.file
             raise
         return metadata.digests
-
-
-def this_process() -> tuple[str, int]:
-    """Return host and pid."""
-    return socket.gethostname(), os.getpid()
 
 
 def check_file(path: Path, digests: Digests) -> None:

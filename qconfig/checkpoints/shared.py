@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -63,3 +64,8 @@ class Shared(Generic[T]):
     def _key(self) -> str:
         # A process that was forked has the table of its parent, but not its threads and listeners.
         return f"{os.getpid()} {self.token}"
+
+
+def this_process() -> tuple[str, int]:
+    """Return host and pid: where something was done."""
+    return socket.gethostname(), os.getpid()

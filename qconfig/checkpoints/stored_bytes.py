@@ -1,22 +1,23 @@
 """Read every tensor of a checkpoint: its bytes against digests, its values against its layout."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
 from threading import Lock
+from typing import Any, Self
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.record import inner_name
+from qconfig.checkpoints.stated_sums import stated_sums
 from qconfig.codec.digests import ALGORITHM, check_bytes, stated_digests
 from qconfig.codec.layout_values import layout_nbytes, loaded, present_fields
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.sha256_sums import SUMS_FILE, check_sum
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import QconfigError
-from qconfig.limits import with_limits
 from qconfig.versioning import Layout, registry
 
 _BATCH_BYTES = 64 * 2**20
@@ -53,60 +54,82 @@ def expected_digests(checkpoint: Checkpoint) -> tuple[Expected, list[QconfigErro
     return expected, problems
 
 
-def check_stored_bytes(
-    checkpoint: Checkpoint,
-    expected: Expected,
-    sums: Mapping[str, str],
-    job: Job,
-    executor: Executor | None,
-) -> list[QconfigError]:
-    """Read what is quantized, and what has a digest, and return a problem for all that is wrong.
+@define
+class Check:
+    """What is read of a checkpoint, one unit after the other.
 
     Args:
         checkpoint: it is read, each tensor once while it is in the page cache.
-        expected: the digests to compare with.
-        sums: SHA-256 of whole files by name, to compare with.
-        job: is told of the start, and of each tensor and shard.
-        executor: takes tensors together until they are large enough to be worth it, in threads.
+        units: what is read.
+        job: is told of each unit and shard.
+        stated: number of tensors that have a digest.
+        unstated: the shards without digests.
+        problems: what is wrong with the files that say what is expected.
+        sums: number of whole files that are compared.
     """
-    units = list(_units(checkpoint, expected))
-    if sums:
-        # Right after its tensors a file may still be in the page cache.
-        order = {name: i for i, name in enumerate(checkpoint.shards)}
-        units += [
-            _Unit(name, SUMS_FILE, checkpoint.shards[name].file_size, sha256=text)
-            for name, text in sums.items()
-        ]
-        units.sort(key=lambda unit: order.get(unit.shard, -1))
-    left: dict[str, int] = {}
-    for unit in units:
-        left[unit.shard] = left.get(unit.shard, 0) + 1
-    lock = Lock()
-    job.start(sum(unit.size for unit in units))
 
-    def check(batch: list[_Unit]) -> list[QconfigError]:
+    checkpoint: Checkpoint
+    units: list[_Unit]
+    job: Job
+    stated: int
+    unstated: tuple[str, ...]
+    problems: list[QconfigError]
+    sums: int
+    _left: Counter[str] = field(init=False)
+    _lock: Any = field(factory=Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._left = Counter(unit.shard for unit in self.units)
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint, job: Job, *, follow_symlinks: bool) -> Self:
+        """Return what is to be read of a checkpoint: what is quantized, and what has a digest.
+
+        Args:
+            checkpoint: an open one.
+            job: is told of each unit and shard.
+            follow_symlinks: also read a list of sums that is a link to a file elsewhere.
+        """
+        expected, problems = expected_digests(checkpoint)
+        sums, wrong = stated_sums(checkpoint, follow_symlinks=follow_symlinks)
+        units = list(_units(checkpoint, expected))
+        if sums:
+            # Right after its tensors a file may still be in the page cache.
+            order = {name: i for i, name in enumerate(checkpoint.shards)}
+            units += [
+                _Unit(name, SUMS_FILE, checkpoint.shards[name].file_size, sha256=text)
+                for name, text in sums.items()
+            ]
+            units.sort(key=lambda unit: order.get(unit.shard, -1))
+        stated = sum(len(digests) for digests in expected.values())
+        unstated = tuple(name for name in checkpoint.shards if name not in expected)
+        return cls(checkpoint, units, job, stated, unstated, problems + wrong, len(sums))
+
+    def read(self, first: int, last: int) -> list[QconfigError]:
+        """Read the units from `first` on, before `last`; return a problem for all that is wrong."""
         problems: list[QconfigError] = []
-        for unit in batch:
-            problems += _problems(checkpoint, unit, job)
-            job.tensor(unit.shard, unit.name, unit.size)
-            with lock:
-                left[unit.shard] -= 1
-                is_last = not left[unit.shard]
-            if is_last:
-                job.shard_done(unit.shard)
+        for unit in self.units[first:last]:
+            problems += _problems(self.checkpoint, unit, self.job)
+            self.tell(unit)
         return problems
 
-    if executor is None:
-        return check(units)
-    check_there = with_limits(check)
-    futures = [executor.submit(check_there, batch) for batch in _batches(units)]
-    job.wait_for(futures)
-    # What a listener raises is raised here; cancelled are only those behind such a one.
-    failures = [f.exception() for f in futures if not f.cancelled()]
-    for failure in failures:
-        if failure is not None:
-            raise failure
-    return [problem for future in futures for problem in future.result()]
+    def tell(self, unit: _Unit) -> None:
+        """Tell the job that a unit has been read."""
+        self.job.tensor(unit.shard, unit.name, unit.size)
+        with self._lock:
+            self._left[unit.shard] -= 1
+            is_last = not self._left[unit.shard]
+        if is_last:
+            self.job.shard_done(unit.shard)
+
+    def batches(self) -> Iterator[tuple[int, int]]:
+        """Yield where batches begin and end that are large enough to be worth a task."""
+        first = size = 0
+        for i, unit in enumerate(self.units, 1):
+            size += unit.size
+            if size >= _BATCH_BYTES or i == len(self.units):
+                yield first, i
+                first, size = i, 0
 
 
 def check_stored_values(layout: Layout) -> None:
@@ -131,19 +154,6 @@ def _units(checkpoint: Checkpoint, expected: Expected) -> Iterator[_Unit]:
         if name in digests:
             stated = [(name, tensor, digests[name])]
             yield _Unit(checkpoint.shard_of[name], name, nbytes(tensor), stated)
-
-
-def _batches(units: list[_Unit]) -> Iterator[list[_Unit]]:
-    batch: list[_Unit] = []
-    size = 0
-    for unit in units:
-        batch.append(unit)
-        size += unit.size
-        if size >= _BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _problems(checkpoint: Checkpoint, unit: _Unit, job: Job) -> list[QconfigError]:

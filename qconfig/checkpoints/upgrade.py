@@ -1,7 +1,7 @@
 """Bring a checkpoint of any earlier version to today's layouts, file to file, bit for bit."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -173,12 +173,12 @@ def _problems(
     target: Path | str, executor: Executor | None, listener: Listener | None
 ) -> tuple[QconfigError, ...]:
     job = Job("verify", listener)
+    reopen = partial(open_checkpoint, Path(target).absolute())
     try:
-        written = open_checkpoint(target)
+        written = reopen()
     except QconfigError as error:
         return tuple(error.problems)
-    threads = executor if isinstance(executor, ThreadPoolExecutor) else None
-    return verify_opened(written, job, executor=threads).problems
+    return verify_opened(written, job, executor=executor, reopen=reopen).problems
 
 
 def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:

@@ -1,19 +1,21 @@
 """Check a checkpoint against itself: records, index, config, every stored value and digest."""
 
+from collections.abc import Callable
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from qconfig.checkpoints.check_task import read_all
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, Checkpoint
 from qconfig.checkpoints.config_json import is_foreign, stored_config
 from qconfig.checkpoints.contradictions import contradictions
 from qconfig.checkpoints.events import Listener
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
-from qconfig.checkpoints.stated_sums import stated_sums
-from qconfig.checkpoints.stored_bytes import check_stored_bytes, expected_digests
+from qconfig.checkpoints.stored_bytes import Check
 from qconfig.checkpoints.writer import Writer
 from qconfig.errors import QconfigError
 
@@ -81,7 +83,8 @@ def verify_checkpoint(
         dialect: in whose form it is written, see `upgrade_checkpoint`; None finds it out.
         writer: the release that wrote it, such as `"torchao==0.13"`, where that matters.
         keep_config: False leaves the quantization config out, see `open_checkpoint`.
-        executor: checks several tensors at a time, in threads; None one after the other.
+        executor: checks several tensors at a time, in threads or in other processes that see the
+            same files; None one after the other.
         listener: called with every event, see `Event`; tensors are those that are quantized, and
             in shards with digests all.
 
@@ -89,15 +92,18 @@ def verify_checkpoint(
         QconfigError: the checkpoint cannot even be opened.
     """
     job = Job("verify", listener)
-    checkpoint = open_checkpoint(
-        path,
+    reopen = partial(
+        open_checkpoint,
+        Path(path).absolute(),
         strict=strict,
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=Writer.of(writer),
         keep_config=keep_config,
     )
-    return verify_opened(checkpoint, job, executor=executor, follow_symlinks=follow_symlinks)
+    return verify_opened(
+        reopen(), job, executor=executor, reopen=reopen, follow_symlinks=follow_symlinks
+    )
 
 
 def verify_opened(
@@ -105,6 +111,7 @@ def verify_opened(
     job: Job,
     *,
     executor: Executor | None = None,
+    reopen: Callable[[], Checkpoint] | None = None,
     follow_symlinks: bool = False,
 ) -> Verification:
     """Read a checkpoint that is open and return everything that is wrong with it.
@@ -112,15 +119,17 @@ def verify_opened(
     Args:
         checkpoint: it is read whole.
         job: is told of each tensor that is read, and of the end.
-        executor: checks several tensors at a time, in threads.
+        executor: checks several tensors at a time.
+        reopen: opens the checkpoint again, for an executor of other processes.
         follow_symlinks: also read a list of sums that is a link to a file elsewhere.
     """
     checkpoint = job.reading(checkpoint)
-    expected, problems = expected_digests(checkpoint)
-    sums, unstated = stated_sums(checkpoint, follow_symlinks=follow_symlinks)
-    problems += unstated
-    problems += check_stored_bytes(checkpoint, expected, sums, job, executor)
-    problems += _against_config(checkpoint)
+    check = Check.of(checkpoint, job, follow_symlinks=follow_symlinks)
+    problems = [
+        *check.problems,
+        *read_all(check, executor, reopen, follow_symlinks=follow_symlinks),
+        *_against_config(checkpoint),
+    ]
     job.done()
     notes = list(checkpoint.notes)
     if is_foreign(checkpoint):
@@ -129,9 +138,9 @@ def verify_opened(
         len(checkpoint.layouts),
         tuple(problems),
         tuple(notes),
-        sum(len(digests) for digests in expected.values()),
-        tuple(name for name in checkpoint.shards if name not in expected),
-        len(sums),
+        check.stated,
+        check.unstated,
+        check.sums,
     )
 
 

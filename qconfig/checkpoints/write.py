@@ -18,9 +18,8 @@ from qconfig.checkpoints.shard_task import (
     RunAgain,
     ShardResult,
     ShardTask,
-    this_process,
 )
-from qconfig.checkpoints.shared import Shared
+from qconfig.checkpoints.shared import Shared, this_process
 from qconfig.codec import strict_json
 from qconfig.codec.digests import Digests
 from qconfig.codec.index_file import index_document
@@ -30,6 +29,7 @@ from qconfig.codec.safetensors_writer import check_safetensors
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.work_directory import WorkDirectory, is_case_blind, work_directory
 from qconfig.errors import CheckpointError, raise_problems
+from qconfig.limits import with_limits
 
 
 def write_checkpoint(
@@ -199,7 +199,7 @@ def _write_shards(
 
     with shared.being(run):
         if executor is not None:
-            run.job.gather([executor.submit(task) for task in tasks], keep, tell)
+            run.job.gather([executor.submit(with_limits(task)) for task in tasks], keep, tell)
             return
         for task in tasks:
             result = task()

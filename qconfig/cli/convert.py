@@ -8,7 +8,7 @@ import click
 from qconfig.cli.convert_config import convert_config_file
 from qconfig.cli.kinds import check_directory, is_checkpoint
 from qconfig.cli.output import Output, human_bytes
-from qconfig.cli.progress import progress, threads
+from qconfig.cli.progress import progress
 from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade import upgrade_path
 from qconfig.cli.upgrade_report import show_chains
@@ -16,12 +16,12 @@ from qconfig.cli.verb import (
     PATH,
     dialect,
     follow_symlinks,
-    jobs,
     observed,
     verb,
     without_config,
     writer,
 )
+from qconfig.cli.workers import Workers, executor_of, workers
 from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _NATIVE = "qconfig"
 @dialect
 @writer
 @without_config
-@jobs
+@workers
 @observed
 @follow_symlinks
 def command(
@@ -62,7 +62,8 @@ def command(
     dialect: str | None,
     writer: str | None,
     without_config: bool,
-    jobs: int,
+    jobs: int | None,
+    executor: str | None,
     follow_symlinks: bool,
     output: Output,
 ) -> int:
@@ -86,7 +87,7 @@ def command(
             report,
             output,
             dry_run=dry_run,
-            jobs=jobs,
+            workers=executor_of(jobs, executor),
             is_check=False,
             **options,
         )
@@ -99,7 +100,8 @@ def command(
         )
     if target is not None:
         check_directory(target)
-    done = _convert(source, None if dry_run else target, jobs, output, options)
+    pool = executor_of(jobs, executor)
+    done = _convert(source, None if dry_run else target, pool, output, options)
     written = None if dry_run or target is None else str(target)
     head = {"kind": "checkpoint", "source": str(source), "target": written, "dry_run": dry_run}
     result = head | done.to_dict()
@@ -114,11 +116,11 @@ def command(
 
 
 def _convert(
-    source: Path, target: Path | None, count: int, output: Output, options: dict[str, Any]
+    source: Path, target: Path | None, pool: Workers, output: Output, options: dict[str, Any]
 ) -> "ConversionReport":
     from qconfig.dialects.convert import convert_to_torchao
 
-    with threads(count) as executor, progress(output) as listener:
+    with pool as executor, progress(output) as listener:
         return convert_to_torchao(
             source,
             target,

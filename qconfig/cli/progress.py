@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 
 from qconfig.checkpoints.events import Event, EventKind, Listener
@@ -93,16 +92,3 @@ def lines(note: Callable[[str], None]) -> Listener:
             note(f"{event.job}: {size} ({share} %), {human_bytes(int(event.rate))}/s")
 
     return listen
-
-
-@contextmanager
-def threads(count: int) -> Iterator[Executor | None]:
-    """Yield an executor of `count` threads, or None for one; at the end, what waits is dropped."""
-    if count == 1:
-        yield None
-        return
-    pool = ThreadPoolExecutor(count, thread_name_prefix="qconfig")
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -7,8 +7,9 @@ import click
 from qconfig.cli.kinds import check_directory
 from qconfig.cli.output import Output
 from qconfig.cli.plan import totals
-from qconfig.cli.progress import progress, threads
-from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, jobs, observed, verb
+from qconfig.cli.progress import progress
+from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, observed, verb
+from qconfig.cli.workers import executor_of, workers
 
 
 @verb(
@@ -36,7 +37,7 @@ from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, jo
 )
 @allow_unmatched
 @dialect
-@jobs
+@workers
 @observed
 @follow_symlinks
 def command(
@@ -47,7 +48,8 @@ def command(
     calibration_directory: Path | None,
     allow_unmatched: bool,
     dialect: str | None,
-    jobs: int,
+    jobs: int | None,
+    executor: str | None,
     follow_symlinks: bool,
     output: Output,
 ) -> None:
@@ -63,14 +65,14 @@ def command(
     check_directory(target)
     config = load_config(config_file)
     known = None if calibration_directory is None else Calibration.load(calibration_directory)
-    with threads(jobs) as executor, progress(output) as listener:
+    with executor_of(jobs, executor) as pool, progress(output) as listener:
         plan = quantize_checkpoint(
             source,
             target,
             config,
             allow_unmatched=allow_unmatched,
             calibration=known,
-            executor=executor,
+            executor=pool,
             listener=listener,
             follow_symlinks=follow_symlinks,
             dialect=dialect,

@@ -8,7 +8,7 @@ import click
 from qconfig.checkpoints.dialects import NATIVE
 from qconfig.cli.kinds import check_directory, is_checkpoint
 from qconfig.cli.output import Output, human_bytes
-from qconfig.cli.progress import progress, threads
+from qconfig.cli.progress import progress
 from qconfig.cli.report_path import check_report
 from qconfig.cli.upgrade_config import upgrade_config_file
 from qconfig.cli.upgrade_report import show_chains
@@ -16,13 +16,13 @@ from qconfig.cli.verb import (
     PATH,
     dialect,
     follow_symlinks,
-    jobs,
     observed,
     place,
     verb,
     without_config,
     writer,
 )
+from qconfig.cli.workers import Workers, executor_of, workers
 from qconfig.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     default=None,
     help="Read every value that was written. Done unless only our own layouts were renamed.",
 )
-@jobs
+@workers
 @observed
 @follow_symlinks
 def command(
@@ -89,7 +89,8 @@ def command(
     missing: tuple[str, ...],
     drop: tuple[str, ...],
     verify: bool | None,
-    jobs: int,
+    jobs: int | None,
+    executor: str | None,
     follow_symlinks: bool,
     output: Output,
 ) -> int:
@@ -111,7 +112,7 @@ def command(
         report,
         output,
         dry_run=dry_run,
-        jobs=jobs,
+        workers=executor_of(jobs, executor),
         is_check=True,
         verify=verify,
         dialect=dialect,
@@ -153,7 +154,7 @@ def upgrade_path(
     output: Output,
     *,
     dry_run: bool,
-    jobs: int,
+    workers: Workers,
     is_check: bool,
     **options: Any,
 ) -> int:
@@ -165,7 +166,7 @@ def upgrade_path(
         report: a file for what was done, or None.
         output: where texts go.
         dry_run: whether nothing is written.
-        jobs: shards at a time.
+        workers: who works on shards.
         is_check: whether a dry run that finds work to do exits with 1.
         options: what `upgrade_checkpoint` takes besides.
 
@@ -184,7 +185,7 @@ def upgrade_path(
         )
     if target is not None:
         check_directory(target)
-    done = _upgrade(source, None if dry_run else target, jobs, output, options)
+    done = _upgrade(source, None if dry_run else target, workers, output, options)
     result = _result(done, source, None if dry_run or not done.needed else target, dry_run=dry_run)
     if report is not None:
         output.report(report, result)
@@ -199,11 +200,11 @@ def upgrade_path(
 
 
 def _upgrade(
-    source: Path, target: Path | None, count: int, output: Output, options: dict[str, Any]
+    source: Path, target: Path | None, pool: Workers, output: Output, options: dict[str, Any]
 ) -> "UpgradeReport":
     from qconfig.checkpoints.upgrade import upgrade_checkpoint
 
-    with threads(count) as executor, progress(output) as listener:
+    with pool as executor, progress(output) as listener:
         return upgrade_checkpoint(
             source,
             target,

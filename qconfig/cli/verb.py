@@ -40,15 +40,6 @@ without_config = click.option(
     is_flag=True,
     help="Leave out the quantization config of config.json, where it is one that cannot be read.",
 )
-jobs = click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Work on N shards at a time, in threads.",
-)
-
 _log_json = click.option(
     "--log-json",
     is_flag=True,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from qconfig.cli.output import Output, counted
-from qconfig.cli.progress import progress, threads
+from qconfig.cli.progress import progress
 from qconfig.cli.verb import (
     PATH,
     dialect,
@@ -16,6 +16,7 @@ from qconfig.cli.verb import (
     without_config,
     writer,
 )
+from qconfig.cli.workers import executor_of, workers
 
 if TYPE_CHECKING:
     from qconfig.checkpoints.verify import Verification
@@ -32,24 +33,18 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Refuse stray files and tensors missing in the index, instead of noting them.",
 )
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="N",
-    help="Check N tensors at a time, in threads.",
-)
 @dialect
 @writer
 @without_config
 @follow_symlinks
 @observed
+@workers
 def command(
     *,
     path: Path,
     strict: bool,
-    jobs: int,
+    jobs: int | None,
+    executor: str | None,
     dialect: str | None,
     writer: str | None,
     without_config: bool,
@@ -64,7 +59,7 @@ def command(
     """
     from qconfig.checkpoints.verify import verify_checkpoint
 
-    with threads(jobs) as executor, progress(output) as listener:
+    with executor_of(jobs, executor) as pool, progress(output) as listener:
         found = verify_checkpoint(
             path,
             strict=strict,
@@ -72,7 +67,7 @@ def command(
             dialect=dialect,
             writer=writer,
             keep_config=not without_config,
-            executor=executor,
+            executor=pool,
             listener=listener,
         )
     if output.as_json:

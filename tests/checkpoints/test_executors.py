@@ -61,7 +61,7 @@ class Recording(Executor):
         self.names = []
 
     def submit(self, fn, /, *args, **kwargs):
-        self.names.append(fn.name)
+        self.names.append(fn.function.name)
         future = Future()
         try:
             future.set_result(fn(*args, **kwargs))

@@ -9,8 +9,9 @@ import pytest
 from qconfig.checkpoints.events import Event, EventKind
 from qconfig.cli import tables
 from qconfig.cli.output import Output
-from qconfig.cli.progress import lines, progress, threads
+from qconfig.cli.progress import lines, progress
 from qconfig.cli.tables import Column, aligned, markdown, print_table
+from qconfig.cli.workers import executor_of
 
 OUTPUT = Output("quantize", as_json=False, quiet=False, color=None)
 
@@ -91,7 +92,7 @@ def test_a_bar_on_a_terminal(capsys, monkeypatch):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_threads(jobs):
     """One job needs no executor; several get threads."""
-    with threads(jobs) as executor:
+    with executor_of(jobs) as executor:
         assert (executor is None) == (jobs == 1)
         assert executor is None or isinstance(executor, ThreadPoolExecutor)
 
