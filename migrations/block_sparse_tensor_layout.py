@@ -24,6 +24,8 @@ from qconfig.versioning import Layout, attribute, migration, register_layout, te
 if TYPE_CHECKING:
     import torch
 
+_AT_ONCE = 1 << 10
+
 
 @register_layout("BlockSparseTensorLayout", 1)
 @frozen
@@ -132,9 +134,13 @@ def _dense(
             found=int(place[outside][0]),
             expected=f"0 to {across - 1}",
         )
-    blocks = torch.zeros((len(counts), across, height, width), dtype=torch.int8)
-    blocks[torch.arange(len(counts)).repeat_interleave(counts), place] = values
-    return blocks.transpose(1, 2).reshape(shape)
+    result = torch.zeros(shape, dtype=torch.int8)
+    blocks = result.view(len(counts), height, across, width)
+    rows = torch.arange(len(counts)).repeat_interleave(counts)
+    for start in range(0, stored, _AT_ONCE):
+        some = slice(start, start + _AT_ONCE)
+        blocks[rows[some], :, place[some]] = values[some]
+    return result
 
 
 def _to_int8(zero_point: "torch.Tensor") -> "torch.Tensor":

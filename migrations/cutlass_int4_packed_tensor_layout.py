@@ -79,7 +79,7 @@ def halves_to_codes(old: CutlassInt4PackedTensorLayoutV1) -> IntxUnpackedToInt8T
     codes: Any = old.int_data
     scale: Any = old.scale
     return IntxUnpackedToInt8TensorLayout(
-        codes.map(_unpacked, shape=old.shape),
+        codes.map(_unpacked, shape=old.shape, by_rows=1),
         scale.reshape(*scale_shape(old.shape, old.block_size)),
         DType.INT4,
         old.block_size,

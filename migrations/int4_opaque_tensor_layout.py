@@ -222,7 +222,9 @@ def codes_to_rows(old: Int4OpaqueTensorLayoutV3) -> Int4TensorLayout:
     qdata: Any = old.qdata
     shape = old.shape[::-1] if old.transposed else old.shape
     result: Int4TensorLayout = int4_layout(
-        qdata.map(partial(_rows, order=old.cpu_order), dtype=DType.INT8),
+        qdata.map(
+            partial(_rows, order=old.cpu_order), dtype=DType.INT8, by_rows=old.cpu_order.rows
+        ),
         old.scale_and_zero,
         shape=shape,
         group=group_of(old.block_size, transposed=old.transposed),

@@ -172,7 +172,7 @@ def words_to_codes(old: Int4PlainInt32TensorLayoutV2) -> UintxTensorLayout:
     *leading, groups, rows = scale.shape
     shape = (*leading, rows, groups)
     return UintxTensorLayout(
-        qdata.map(unpack_words_int4, dtype=DType.UINT8, shape=old.shape),
+        qdata.map(unpack_words_int4, dtype=DType.UINT8, shape=old.shape, by_rows=1),
         scale.map(_rows_first, shape=shape),
         4,
         old.block_size,

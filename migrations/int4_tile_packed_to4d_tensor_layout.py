@@ -32,6 +32,8 @@ from qconfig.versioning import Layout, attribute, migration, register_layout, te
 if TYPE_CHECKING:
     import torch
 
+_TILE = 8
+
 
 @register_layout("Int4TilePackedTo4dTensorLayout", 1)
 @frozen
@@ -129,10 +131,8 @@ def fragments_to_rows(old: Int4TilePackedTo4dTensorLayoutV2) -> Int4TensorLayout
     """
     qdata: Any = old.qdata
     shape = old.shape[::-1] if old.transposed else old.shape
-    *leading, rows, columns = shape
-    packed = (*leading, rows, columns // 2)
     result: Int4TensorLayout = int4_layout(
-        qdata.map(partial(_rows, shape=shape, order=old.gpu_order), dtype=DType.INT8, shape=packed),
+        _codes(qdata, shape, old.gpu_order),
         old.scale_and_zero,
         shape=shape,
         group=group_of(old.block_size, transposed=old.transposed),
@@ -143,15 +143,38 @@ def fragments_to_rows(old: Int4TilePackedTo4dTensorLayoutV2) -> Int4TensorLayout
     return result
 
 
-def _rows(packed: "torch.Tensor", *, shape: tuple[int, ...], order: GpuInt4Order) -> "torch.Tensor":
+def _codes(qdata: Any, shape: tuple[int, ...], order: GpuInt4Order) -> Any:
+    """Return what will be the codes of a matrix, or of several, in rows."""
+    *leading, rows, columns = shape
+    packed = (*leading, rows, columns // 2)
+    if leading:
+        unpacked = partial(_matrices, matrix=(rows, columns), order=order)
+        return qdata.map(unpacked, dtype=DType.INT8, shape=packed, by_rows=1)
+    tiles = qdata.shape[0]
+    if rows != tiles * _TILE:  # rows of padding
+        unpacked = partial(gpu_pairs, shape=(rows, columns), order=order)
+        return qdata.map(unpacked, dtype=DType.INT8, shape=packed)
+    return qdata.map(
+        partial(_tiles, columns=columns, order=order),
+        dtype=DType.INT8,
+        shape=(tiles, _TILE, columns // 2),
+        by_rows=2 if order is GpuInt4Order.ROCM else 1,
+    ).reshape(*packed)
+
+
+def _tiles(packed: "torch.Tensor", *, columns: int, order: GpuInt4Order) -> "torch.Tensor":
+    tiles = packed.shape[0]
+    return gpu_pairs(packed, (tiles * _TILE, columns), order).view(tiles, _TILE, columns // 2)
+
+
+def _matrices(
+    packed: "torch.Tensor", *, matrix: tuple[int, int], order: GpuInt4Order
+) -> "torch.Tensor":
     import torch
 
-    matrix = (shape[-2], shape[-1])
-    if len(shape) == 2:
-        return gpu_pairs(packed, matrix, order)
-    matrices = packed.flatten(0, -5)
-    rows = [gpu_pairs(m, matrix, order) for m in matrices]
-    return torch.stack(rows).view(*shape[:-1], shape[-1] // 2)
+    rows, columns = matrix
+    found = [gpu_pairs(m, matrix, order) for m in packed.flatten(0, -5)]
+    return torch.stack(found).view(*packed.shape[:-4], rows, columns // 2)
 
 
 # Checks of retired classes are frozen with them: they do not follow those of the current class.

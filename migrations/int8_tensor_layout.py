@@ -174,7 +174,7 @@ def keep_scale_dimensions(old: Int8TensorLayoutV1) -> Int8TensorLayoutV2:
     zero_point: Any = old.zero_point
     shape = scale_shape(tuple(codes.shape), old.block_size)
     if _bounds(old) != (-128, 127):
-        codes = codes.map(partial(_within, bounds=_bounds(old)))
+        codes = codes.map(partial(_within, bounds=_bounds(old)), by_rows=1)
     if zero_point is not None:
         zero_point = zero_point.map(_to_int8, dtype=DType.INT8).reshape(*shape)
     return Int8TensorLayoutV2(

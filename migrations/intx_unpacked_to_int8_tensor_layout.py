@@ -145,7 +145,7 @@ def bounds_to_target_dtype(
     bits = max((-low - 1).bit_length() if low < 0 else 0, high.bit_length() if high > 0 else 0)
     half = 1 << bits
     if (low, high) != (-half, half - 1):
-        codes = codes.map(partial(_within, bounds=(low, high)))
+        codes = codes.map(partial(_within, bounds=(low, high)), by_rows=1)
     if zero_point is not None:
         if DType.parse(zero_point.dtype) in {DType.INT32, DType.INT64}:
             zero_point = zero_point.map(_to_int8, dtype=DType.INT8)

@@ -262,9 +262,9 @@ def order_of_codes(old: MXTensorLayoutV3) -> MXTensorLayoutV4:
     """Put the first fp4 code of a byte into its low four bits, and fp6 codes one in a byte."""
     codes: Any = old.qdata
     if old.elem_dtype.is_packed:
-        codes = codes.map(swap_nibbles)
+        codes = codes.map(swap_nibbles, by_rows=1)
     elif old.pack_fp6 and _is_fp6(old.elem_dtype):
-        codes = codes.map(_unpack_fp6, shape=old.shape)
+        codes = codes.map(_unpack_fp6, shape=old.shape, by_rows=1)
     kwargs = old.act_quant_kwargs
     return MXTensorLayoutV4(
         codes,

@@ -159,7 +159,7 @@ def order_of_codes(old: NVFP4TensorLayoutV2) -> NVFP4TensorLayoutV3:
     codes: Any = old.qdata
     scale: Any = old.scale_e4m3
     return NVFP4TensorLayoutV3(
-        codes.map(swap_nibbles),
+        codes.map(swap_nibbles, by_rows=1),
         scale.reshape(*_scale_shape(old)),
         old.block_size,
         old.dtype,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.tensor_values import LazyTensor, TensorValue
+from qconfig.codec.tensor_values import TensorValue
 from qconfig.configs.supported import choice_of
 from qconfig.errors import LayoutError
 from qconfig.layouts.blocks import scale_shape
@@ -123,11 +123,15 @@ def unpack_shards(old: UintxTensorLayoutV1) -> UintxTensorLayout:
     shards: list[Any] = [getattr(old, _name(b)) for b in _SHARDS if old.bit_width & b]
     scale: Any = old.scale
     zero_point: Any = old.zero_point
-    unpacked = partial(
-        _unpacked, others=shards[1:], bits=old.bit_width, dim=old.pack_dim, shape=old.packed_shape
+    last = old.pack_dim % len(old.packed_shape) == len(old.packed_shape) - 1
+    codes = shards[0].map(
+        partial(_unpacked, bits=old.bit_width, dim=old.pack_dim),
+        shape=old.packed_shape,
+        by_rows=int(last),
+        beside=shards[1:],
     )
     return UintxTensorLayout(
-        shards[0].map(unpacked, shape=old.packed_shape),
+        codes,
         scale.reshape(*shape),
         old.bit_width,
         old.block_size,
@@ -164,21 +168,15 @@ def _check_shard(layout: UintxTensorLayoutV1, bits: int) -> None:
         )
 
 
-def _unpacked(
-    first: "torch.Tensor",
-    *,
-    others: list[LazyTensor],
-    bits: int,
-    dim: int,
-    shape: tuple[int, ...],
-) -> "torch.Tensor":
+def _unpacked(*shards: "torch.Tensor", bits: int, dim: int) -> "torch.Tensor":
     import torch
 
-    result = torch.zeros(shape, dtype=torch.uint8, device=first.device)
-    shift = 0
+    first, shift = shards[0], 0
     widths = [b for b in _SHARDS if bits & b]
-    for index, width in enumerate(widths):
-        shard = others[index - 1].load() if index else first
+    shape = list(first.shape)
+    shape[dim] = shape[dim] * 8 // widths[0]
+    result = torch.zeros(shape, dtype=torch.uint8, device=first.device)
+    for width, shard in zip(widths, shards, strict=True):
         parts = result.chunk(8 // width, dim) if result.numel() else ()
         for place, part in enumerate(parts):
             codes = (shard >> (place * width)).bitwise_and_((1 << width) - 1)

@@ -100,16 +100,21 @@ def header_digest(
     return digest(text.replace(stated, BLANK).encode())
 
 
-def passed_on(view: memoryview, step: int, write: Callable[[memoryview], None]) -> str:
-    """Hand on bytes in steps and return their digest."""
-    from xxhash import xxh3_64
+class Passed:
+    """The digest of bytes that are handed on in steps."""
 
-    running = xxh3_64()
-    for start in range(0, len(view), step):
-        part = view[start : start + step]
-        running.update(part)
-        write(part)
-    return running.hexdigest()
+    def __init__(self) -> None:
+        from xxhash import xxh3_64
+
+        self._running = xxh3_64()
+
+    def update(self, data: memoryview) -> None:
+        """Take notice of the next bytes."""
+        self._running.update(data)
+
+    def digest(self) -> str:
+        """Return the digest of all bytes so far."""
+        return self._running.hexdigest()
 
 
 def digests_in(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from qconfig.codec.raw_memory import byte_view
+from qconfig.codec.raw_memory import byte_view, empty_bytes
 from qconfig.codec.regular_files import OpenFile, open_regular
 from qconfig.codec.safetensors_entries import TensorEntry
 from qconfig.codec.safetensors_header import Header
@@ -41,9 +41,7 @@ def _lazy(name: str, entry: TensorEntry, header: Header, opener: Opener) -> Lazy
     source = ByteRange(header.path, header.data_start + entry.start, entry.end - entry.start)
 
     def read(part: ByteRange) -> "torch.Tensor":
-        import torch
-
-        flat = torch.empty(part.length, dtype=torch.uint8, device="cpu")
+        flat = empty_bytes(part.length)
         try:
             with opener(header) as file, byte_view(flat) as view:
                 file.read_into(view, part.offset)

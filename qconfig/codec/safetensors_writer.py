@@ -5,39 +5,32 @@ should be ready for vector instructions: data begins at a multiple of 64, tensor
 come first and therefore stay there, and the rest follows in the order of safetensors 0.8.0 (widest
 dtypes first, so that each lies at a multiple of its own width, then by name).
 
+What is computed is written by a thread while the next is made, see `write_behind`.
+
 A header with digests is written when all tensors are, into the space that was left for it.
 """
 
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import accumulate, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define
 
-from qconfig.codec.byte_copy import CHUNK, NO_ROOM, NO_SPACE, copy_range, write_all
-from qconfig.codec.digests import (
-    BLANK,
-    Digests,
-    digest,
-    digested_beside,
-    header_digest,
-    passed_on,
-)
+from qconfig.codec.byte_copy import NO_ROOM, NO_SPACE, copy_range, write_all
+from qconfig.codec.digests import BLANK, Digests, digested_beside, header_digest
 from qconfig.codec.dtypes import DType
-from qconfig.codec.raw_memory import byte_view
 from qconfig.codec.regular_files import OpenFile, open_regular
 from qconfig.codec.safetensors_entries import METADATA_KEY, header_shape
 from qconfig.codec.safetensors_header import LENGTH_BYTES, parse_header
 from qconfig.codec.strict_json import dumps_compact
 from qconfig.codec.tensor_values import ByteRange, LazyTensor, nbytes
-from qconfig.errors import ContainerError, FieldError, QconfigError, StorageError
+from qconfig.codec.write_behind import Placed, write_computed
+from qconfig.errors import ContainerError, FieldError, StorageError
 from qconfig.limits import Limits
-
-if TYPE_CHECKING:
-    import torch
 
 Metadata = Mapping[str, str] | Callable[[Digests], Mapping[str, str]]
 """Header metadata; or what makes it from digests, which then are computed while writing.
@@ -65,10 +58,10 @@ _ORDER = {
 
 @define
 class _Run:
-    """Tensors that follow each other in the target and, where there is a source, there too."""
+    """Tensors that follow each other in the target and in their source."""
 
     tensors: list[_Item]
-    source: ByteRange | None
+    source: ByteRange
     position: int
 
 
@@ -88,8 +81,9 @@ def write_safetensors(
 
     Args:
         path: the file; there must be none. The caller fsyncs the directory.
-        tensors: what to write. One with a `source` is copied from there; any other is loaded once,
-            written and dropped before the next, in the order of this mapping.
+        tensors: what to write. One with a `source` is copied from there; any other is made once,
+            as a whole or some rows at a time, in the order of this mapping. While it is made, no
+            more than the one before is in memory.
         metadata: goes under `__metadata__`, which is left out if there is none.
         limits: bounds on the header.
         known: digests of byte ranges, which are copied without being read then. Where one is
@@ -109,13 +103,27 @@ def write_safetensors(
             _reserve(target, size)
             if found is None:
                 write_all(target, header)
-        for run in _runs(items, list(tensors), len(header)):
+        placed = _placed(items, len(header))
+        for run in _copies(placed):
             with _writing(path, size):
                 os.lseek(target, run.position, os.SEEK_SET)
-            _write_run(path, target, size, run, known=known or {}, found=found)
+            with open_regular(run.source.path) as file, _writing(path, size):
+                _copy_run(file, target, run.source, run.tensors, known=known or {}, found=found)
             if progress:
                 for name, _, length in run.tensors:
                     progress(name, length)
+        computed = {
+            name: Placed(name, tensor, position, length)
+            for (name, tensor, length), position in placed
+            if tensor.source is None
+        }
+        order = [computed[name] for name in tensors if name in computed]
+        writing = partial(_writing, path, size)
+        for done in write_computed(target, order, writing, digests=found is not None):
+            if found is not None:
+                found[done.name] = done.digest
+            if progress:
+                progress(done.name, done.size)
         with _writing(path, size):
             if found is not None and callable(metadata):
                 os.lseek(target, 0, os.SEEK_SET)
@@ -237,17 +245,10 @@ def _digested_header(
     return header
 
 
-def _runs(items: list[_Item], order: list[str], position: int) -> Iterator[_Run]:
-    """Yield copies in the order of the file, then computed tensors in the caller's order.
-
-    Inner tensors of one quantized tensor are computed together but lie apart in the file: written
-    in the caller's order, only one of these groups is in memory.
-    """
+def _placed(items: list[_Item], position: int) -> list[tuple[_Item, int]]:
+    """Return the tensors with the places where they begin; the first lies at `position`."""
     positions = accumulate((length for *_, length in items), initial=position)
-    placed = list(zip(items, positions, strict=False))  # the last position is the file's end
-    yield from _copies(placed)
-    computed = {i[0]: _Run([i], None, position) for i, position in placed if i[1].source is None}
-    yield from (computed[name] for name in order if name in computed)
+    return list(zip(items, positions, strict=False))  # the last position is the file's end
 
 
 def _copies(placed: list[tuple[_Item, int]]) -> Iterator[_Run]:
@@ -255,7 +256,7 @@ def _copies(placed: list[tuple[_Item, int]]) -> Iterator[_Run]:
     run: _Run | None = None
     for item, position in placed:
         source = item[1].source
-        if run and run.source and source and _follows(source, run.source):
+        if run and source and _follows(source, run.source):
             length = run.source.length + source.length
             run.source = ByteRange(source.path, run.source.offset, length)
             run.tensors.append(item)
@@ -269,33 +270,6 @@ def _copies(placed: list[tuple[_Item, int]]) -> Iterator[_Run]:
 
 def _follows(source: ByteRange, before: ByteRange) -> bool:
     return source.path == before.path and source.offset == before.offset + before.length
-
-
-def _write_run(
-    path: Path,
-    target: int,
-    size: int,
-    run: _Run,
-    *,
-    known: Mapping[ByteRange, str],
-    found: dict[str, str] | None,
-) -> None:
-    """Write tensors at the position of `target`, and their digests into `found`, if it is there."""
-    if run.source is not None:
-        with open_regular(run.source.path) as file, _writing(path, size):
-            _copy_run(file, target, run.source, run.tensors, known=known, found=found)
-        return
-    for name, tensor, length in run.tensors:
-        if not length:
-            if found is not None:
-                found[name] = digest(b"")
-            continue
-        loaded = _loaded(name, tensor)
-        with byte_view(loaded) as view, _writing(path, size):
-            if found is None:
-                write_all(target, view)
-            else:
-                found[name] = passed_on(view, CHUNK, lambda part: write_all(target, part))
 
 
 def _copy_run(
@@ -318,22 +292,6 @@ def _copy_run(
     if found is not None:
         for (name, *_), text, own in zip_longest(tensors, stated, computed):
             found[name] = text or own
-
-
-def _loaded(name: str, tensor: LazyTensor) -> "torch.Tensor":
-    try:
-        loaded = tensor.load()
-    except QconfigError as error:
-        raise error.at(fqn=name) from None
-    if DType.parse(loaded.dtype) is not tensor.dtype or tuple(loaded.shape) != tensor.shape:
-        raise ContainerError(
-            "a tensor differs from its declaration",
-            fqn=name,
-            found=f"{loaded.dtype} {tuple(loaded.shape)}",
-            expected=f"{tensor.dtype} {tensor.shape}",
-        )
-    # A lazy conjugate or negative has other bytes in memory than its elements have.
-    return loaded.detach().resolve_conj().resolve_neg().cpu().contiguous()
 
 
 def _reserve(target: int, size: int) -> None:

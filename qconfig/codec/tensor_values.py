@@ -4,15 +4,16 @@ A migration step works on these values alone. A value that a step only renames o
 its byte range, so that an upgrade copies it from file to file and never decodes it.
 """
 
-from collections.abc import Callable
-from math import prod
+from collections.abc import Callable, Iterator, Sequence
+from math import gcd, lcm, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from attrs import frozen
 
 from qconfig.codec.dtypes import DType
-from qconfig.errors import LayoutError
+from qconfig.codec.tensor_parts import check_end, check_part, cut, joined, rows_at_once
+from qconfig.errors import LayoutError, QconfigError
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +66,8 @@ class TensorSpec:
         *,
         dtype: DType | None = None,
         shape: tuple[int, ...] | None = None,
+        by_rows: int = 0,
+        beside: "Sequence[TensorSpec]" = (),
     ) -> "TensorSpec":
         """Return the spec of what `function` would give; it is not called."""
         return TensorSpec(dtype or self.dtype, self.shape if shape is None else shape)
@@ -80,6 +83,8 @@ class LazyTensor:
         load: gives the tensor, contiguous, with exactly that dtype and shape.
         source: the bytes in a file, as long as nothing but the shape has changed.
         read: gives a part of `source`, as a vector of uint8, without reading the rest.
+        parts: yields some rows at a time, that is entries of dimension 0, as many as a multiple of
+            its argument but for the last time, and needs memory for these only.
     """
 
     dtype: DType
@@ -87,6 +92,7 @@ class LazyTensor:
     load: "Callable[[], torch.Tensor]"
     source: ByteRange | None = None
     read: "Callable[[ByteRange], torch.Tensor] | None" = None
+    parts: "Callable[[int], Iterator[torch.Tensor]] | None" = None
 
     def __repr__(self) -> str:
         """Return what an error may say of it."""
@@ -100,10 +106,37 @@ class LazyTensor:
     def reshape(self, *shape: int) -> "LazyTensor":
         """Return the same bytes under another shape (one entry may be -1)."""
         target = _reshaped(self.shape, shape)
-        load = self.load
+        load, parts = self.load, self.parts
+        again = None if parts is None else _reshaped_parts(parts, self.shape, target)
         return LazyTensor(
-            self.dtype, target, lambda: load().reshape(target), self.source, self.read
+            self.dtype, target, lambda: load().reshape(target), self.source, self.read, again
         )
+
+    def in_parts(self, multiple: int = 1, row_bytes: int = 0) -> "Iterator[torch.Tensor]":
+        """Yield some megabytes of rows at a time, in order; a scalar is one part.
+
+        What lies in a file is read part by part. What can only be made as a whole is in memory as
+        a whole.
+
+        Args:
+            multiple: how many rows go together; only the last part may have others.
+            row_bytes: what a row takes after what is done with it, if that is more.
+        """
+        if self.parts is not None:
+            yield from self.parts(multiple)
+            return
+        rows = (
+            rows_at_once(max(row_bytes, _row_bytes(self.shape, self.dtype)), multiple)
+            if self.shape
+            else 1
+        )
+        if not self.shape or rows >= self.shape[0]:
+            yield self.load()
+        elif self.source is None or self.read is None:
+            yield from cut(self.load(), rows)
+        else:
+            for start in range(0, self.shape[0], rows):
+                yield self.narrow(0, start, min(rows, self.shape[0] - start)).load()
 
     def narrow(self, dim: int, start: int, length: int) -> "LazyTensor":
         """Return `length` entries of a dimension from `start` on, without what they lie in.
@@ -151,19 +184,43 @@ class LazyTensor:
         *,
         dtype: DType | None = None,
         shape: tuple[int, ...] | None = None,
+        by_rows: int = 0,
+        beside: "Sequence[LazyTensor]" = (),
     ) -> "LazyTensor":
         """Return what `function` makes of the tensor, computed on demand.
 
         Args:
-            function: pure; gets the tensor and returns one of the declared dtype and shape.
+            function: pure; gets the tensor, and those beside it, and returns one of the declared
+                dtype and shape.
             dtype: element type of the result, where it changes.
             shape: shape of the result, where it changes.
+            by_rows: how many rows go together: rows of the result depend on these same rows alone,
+                and `function` can be given any number of them, all but the last time a multiple of
+                this. Large tensors need little memory then. 0 if it needs the whole.
+            beside: further tensors, with as many rows.
         """
         load, target = self.load, shape if shape is not None else self.shape
         kind = dtype or self.dtype
+        if by_rows and target:
+
+            def parts(multiple: int) -> "Iterator[torch.Tensor]":
+                done, others = 0, [t if t.read else LazyTensor.of(t.load()) for t in beside]
+                for part in self.in_parts(lcm(multiple, by_rows), _row_bytes(target, kind)):
+                    count = part.shape[0]
+                    try:
+                        result = function(part, *(t.narrow(0, done, count).load() for t in others))
+                    except QconfigError:
+                        function(load(), *(t.load() for t in others))  # speaks of the whole tensor
+                        raise
+                    check_part(result, kind, target, done)
+                    done += count
+                    yield result
+                check_end(kind, target, done)
+
+            return LazyTensor(kind, target, lambda: joined(parts(1), kind, target), parts=parts)
 
         def derived() -> "torch.Tensor":
-            result = function(load())
+            result = function(load(), *(t.load() for t in beside))
             if DType.parse(result.dtype) is not kind or tuple(result.shape) != target:
                 raise LayoutError(
                     "a derived tensor differs from its declaration",
@@ -214,6 +271,26 @@ def _columns(
 
 def _typed(flat: "torch.Tensor", dtype: DType, shape: tuple[int, ...]) -> "torch.Tensor":
     return flat.reshape(-1).view(dtype.to_torch()).reshape(shape)
+
+
+def _row_bytes(shape: tuple[int, ...], dtype: DType) -> int:
+    return prod(shape[1:]) * dtype.itemsize
+
+
+def _reshaped_parts(
+    parts: "Callable[[int], Iterator[torch.Tensor]]", old: tuple[int, ...], new: tuple[int, ...]
+) -> "Callable[[int], Iterator[torch.Tensor]] | None":
+    """Return what gives parts in another shape, or None where a row would be less than one."""
+    row = prod(new[1:])
+    if not new or not row or prod(old[1:]) % row:
+        return None
+    times = prod(old[1:]) // row
+
+    def again(multiple: int) -> "Iterator[torch.Tensor]":
+        for part in parts(multiple // gcd(multiple, times)):
+            yield part.reshape(part.numel() // row, *new[1:])
+
+    return again
 
 
 def _reshaped(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """Upgrades of checkpoints: bit-exact, by byte ranges, whole or not at all."""
 
 import json
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-import qconfig.codec.safetensors_writer as writer_module
 from qconfig import inspect_checkpoint, upgrade_checkpoint
 from qconfig.checkpoints.open import open_checkpoint
+from qconfig.codec import write_behind
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import MigrationError, StorageError, UsageError
 from tests.checkpoints.builders import checkpoint_of, current_layout, v1_layout
 
@@ -120,13 +122,13 @@ def test_unchanged_bytes_are_never_decoded(
 ) -> None:
     """Only the zero points, which change their type, pass through a tensor."""
     decoded: list[str] = []
-    original = writer_module._loaded
+    original = write_behind._parts
 
-    def spy(name: str, tensor: object) -> torch.Tensor:
+    def spy(name: str, tensor: LazyTensor) -> Iterator[torch.Tensor]:
         decoded.append(name)
         return original(name, tensor)
 
-    monkeypatch.setattr(writer_module, "_loaded", spy)
+    monkeypatch.setattr(write_behind, "_parts", spy)
     upgrade_checkpoint(old, tmp_path / "new")
     assert decoded == ["a.weight.zero_point", "b.weight.zero_point"]
 

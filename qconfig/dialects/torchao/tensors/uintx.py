@@ -73,7 +73,7 @@ def read_unsigned(shell: Shell, fields: Fields, codes: LazyTensor) -> Layout:
             expected="0 and 2**bits - 1, for 1 to 8 bits",
         )
     if codes.dtype is not DType.UINT8:
-        codes = codes.map(partial(_to_uint8, top=top), dtype=DType.UINT8)
+        codes = codes.map(partial(_to_uint8, top=top), dtype=DType.UINT8, by_rows=1)
     blocks = scale_shape(codes.shape, shell.block_size)
     zero_point = zero_points(shell, fields)
     return UintxTensorLayout(
