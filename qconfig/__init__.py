@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from qconfig.calibration.calibration import Calibration
     from qconfig.checkpoints.events import Event
     from qconfig.checkpoints.inspect import inspect_checkpoint
+    from qconfig.checkpoints.leftovers import Leftover, find_leftovers, remove_leftover
     from qconfig.checkpoints.load import load_checkpoint
     from qconfig.checkpoints.quantize import quantize_checkpoint
     from qconfig.checkpoints.save import save_checkpoint
@@ -228,6 +229,7 @@ __all__ = [
     "IntxWeightOnlyConfig",
     "KernelPreference",
     "Layout",
+    "Leftover",
     "Limits",
     "MXDynamicActivationMXWeightConfig",
     "MXTensor",
@@ -286,6 +288,7 @@ __all__ = [
     "convert_checkpoint",
     "dump_config",
     "explain",
+    "find_leftovers",
     "freeze",
     "from_packed",
     "inspect_checkpoint",
@@ -303,6 +306,7 @@ __all__ = [
     "register_layout",
     "register_value",
     "registry",
+    "remove_leftover",
     "save_checkpoint",
     "tensor",
     "to_inference",

@@ -22,6 +22,7 @@ HOMES = {
     "qconfig.checkpoints.save": ("save_checkpoint",),
     "qconfig.checkpoints.tensor_slice": ("TensorSlice",),
     "qconfig.checkpoints.upgrade": ("upgrade_checkpoint",),
+    "qconfig.checkpoints.leftovers": ("Leftover", "find_leftovers", "remove_leftover"),
     "qconfig.checkpoints.verify": ("verify_checkpoint",),
     "qconfig.codec.dtypes": ("DType",),
     "qconfig.codec.tensor_values": ("TensorSpec",),

@@ -52,6 +52,11 @@ def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> lis
     return files
 
 
+def folded(name: str) -> str:
+    """Return what is the same for names that some file system takes for one another."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
 def _all_below(directory: Path) -> Iterator[Path]:
     """Yield all but the folders. Raises CheckpointError where folders are nested too deep."""
     limits = current_limits()
@@ -80,8 +85,7 @@ def _twins(directory: Path, paths: Iterable[Path]) -> Iterator[CheckpointError]:
     seen: dict[str, Path] = {}
     for path in paths:
         name = path.relative_to(directory).as_posix()
-        folded = unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
-        twin = seen.setdefault(folded, path)
+        twin = seen.setdefault(folded(name), path)
         if twin != path:
             yield CheckpointError(
                 "two files have names that are one on some systems",

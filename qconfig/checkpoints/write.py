@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
-from qconfig.checkpoints.carried_files import other_files
+from qconfig.checkpoints.carried_files import folded, other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import Phase
@@ -27,7 +26,7 @@ from qconfig.codec.new_files import copy_file, storage_errors, sync_directory, w
 from qconfig.codec.regular_files import check_unchanged
 from qconfig.codec.safetensors_writer import check_safetensors
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.codec.work_directory import WorkDirectory, is_case_blind, work_directory
+from qconfig.codec.work_directory import WorkDirectory, work_directory
 from qconfig.errors import CheckpointError, raise_problems
 from qconfig.limits import with_limits
 
@@ -82,7 +81,6 @@ def write_checkpoint(
         run.job.start(size)
         if work.is_placed:
             return size
-        _check_names(work, [*planned.shards, *_relative(carried, origin)])
         _write_shards(run, work, Path(directory or target), replan, executor)
         run.job.switch(Phase.WRITE)
         if origin:
@@ -90,8 +88,9 @@ def write_checkpoint(
                 check_unchanged(source)
         with storage_errors(Path(target)):
             sync_directory(work.content)
-        for path, name in zip(carried, _relative(carried, origin), strict=True):
-            copy_file(path, work.content / name)
+        if origin:
+            for path in carried:
+                copy_file(path, work.content / path.relative_to(origin.directory))
         if list(planned.shards) != [SINGLE_FILE]:
             document = _index(run.stored, size, origin)
             write_file(work.content / INDEX_FILE, strict_json.dumps(document).encode())
@@ -101,37 +100,8 @@ def write_checkpoint(
     return size
 
 
-def _relative(carried: list[Path], origin: Checkpoint | None) -> list[str]:
-    return [path.relative_to(origin.directory).as_posix() for path in carried] if origin else []
-
-
-def _check_names(work: WorkDirectory, names: list[str]) -> None:
-    """Check that no two names are one, where the file system takes letters of both cases for one.
-
-    Raises:
-        CheckpointError: two are.
-    """
-    first: dict[str, str] = {}
-    twins = [
-        (first[folded], name)
-        for name in names
-        if first.setdefault(folded := normalize("NFC", name).casefold(), name) != name
-    ]
-    if twins and is_case_blind(work.path):
-        problems = [
-            CheckpointError(
-                "two files would have one name: the file system of the target tells no case",
-                file=work.target / name,
-                found=name,
-                expected=f"another name than {other}",
-                hint="rename one of them, or write to another file system",
-            )
-            for other, name in twins
-        ]
-        raise_problems(problems)
-
-
 def _check_carried(carried: list[Path], directory: Path, written: set[str]) -> None:
+    taken = {folded(name) for name in written}
     problems = [
         CheckpointError(
             "a file of the source has the name of one that is written",
@@ -140,7 +110,7 @@ def _check_carried(carried: list[Path], directory: Path, written: set[str]) -> N
             hint="move it away, or name one file of the source by its path",
         )
         for path in carried
-        if path.relative_to(directory).as_posix() in written
+        if folded(path.relative_to(directory).as_posix()) in taken
     ]
     raise_problems(problems, file=directory)
 

@@ -134,11 +134,6 @@ def work_directory(
             lock.release()
 
 
-def is_case_blind(path: Path) -> bool:
-    """Return whether the file system of a work directory takes `LOCK` for `lock`."""
-    return (path / LOCK.upper()).exists()
-
-
 def remove(path: Path) -> None:
     """Remove a work directory. Raises OSError.
 
