@@ -36,11 +36,12 @@ def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> lis
     if not checkpoint.is_directory:
         return []
     directory = checkpoint.directory
-    ours = {CONFIG_FILE, INDEX_FILE, SUMS_FILE, *checkpoint.shards, *checkpoint.consumed}
+    ours = {CONFIG_FILE, INDEX_FILE, *checkpoint.shards, *checkpoint.consumed}
     files: list[Path] = []
     problems: list[QconfigError] = []
     for path in sorted(_all_below(directory)):
-        if path.relative_to(directory).as_posix() in ours:
+        name = path.relative_to(directory).as_posix()
+        if name in ours or name == SUMS_FILE:
             continue
         problem = _problem(path, directory, follow_symlinks=follow_symlinks)
         if problem is None:

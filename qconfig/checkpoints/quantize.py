@@ -19,6 +19,7 @@ from qconfig.checkpoints.events import Listener, Progress, joined
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.planned import Planned
+from qconfig.checkpoints.resharding import check_shard_size, in_shards
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
@@ -103,11 +104,14 @@ def quantize_checkpoint(
     listener: Listener | None = None,
     follow_symlinks: bool = False,
     dialect: str | None = None,
+    max_shard_bytes: int | None = None,
+    sha256: bool = False,
 ) -> Plan:
     """Quantize the shards of `source` into the new directory `target` and return the plan.
 
     At any time one tensor and what is made of it are in memory, per running shard. Shards keep
-    their names; tensors that stay as they are, are copied byte by byte, as are all other files.
+    their names, unless a size is given;
+    tensors that stay as they are, are copied byte by byte, as are all other files.
 
     Args:
         source: a directory in Hugging Face shape, or one file.
@@ -122,6 +126,8 @@ def quantize_checkpoint(
         listener: called with every event, see `Event`.
         follow_symlinks: accept shards and other files that are links to files elsewhere.
         dialect: in whose form `source` is written, see `open_checkpoint`; None finds it out.
+        max_shard_bytes: size at which a new shard begins, see `resharded`; None keeps the shards.
+        sha256: also write `SHA256SUMS`, which `verify` and `sha256sum -c` check.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent and `source` as it was. After a
@@ -129,6 +135,7 @@ def quantize_checkpoint(
             that are not finished.
     """
     job = Job("quantize", joined(listener, progress))
+    check_shard_size(max_shard_bytes)
     opened = partial(
         _opened,
         Path(source).absolute(),
@@ -142,14 +149,15 @@ def quantize_checkpoint(
     check_calibrated(plan, calibration)
     write_checkpoint(
         target,
-        _shards(checkpoint, plan, calibration),
+        _shards(checkpoint, plan, calibration, max_shard_bytes),
         with_config(checkpoint.config_json, config),
         origin=checkpoint,
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
-        replan=partial(_replanned, opened, calibration),
+        replan=partial(_replanned, opened, calibration, max_shard_bytes),
         options={"calibration": calibration and calibration_digest(calibration)},
+        sha256=sha256,
     )
     job.done()
     return plan
@@ -174,15 +182,20 @@ def _opened(
 
 
 def _replanned(
-    opened: Callable[[Job], tuple[Checkpoint, Plan]], calibration: Calibration | None
+    opened: Callable[[Job], tuple[Checkpoint, Plan]],
+    calibration: Calibration | None,
+    max_shard_bytes: int | None,
 ) -> Planned:
     checkpoint, plan = opened(Job("quantize", None))
-    return Planned(_shards(checkpoint, plan, calibration), checkpoint)
+    return Planned(_shards(checkpoint, plan, calibration, max_shard_bytes), checkpoint)
 
 
 def _shards(
-    checkpoint: Checkpoint, plan: Plan, calibration: Calibration | None
-) -> dict[str, ShardContents]:
+    checkpoint: Checkpoint,
+    plan: Plan,
+    calibration: Calibration | None,
+    max_shard_bytes: int | None,
+) -> Mapping[str, ShardContents]:
     shards = {n: ShardContents(metadata=metadata) for n, metadata in checkpoint.metadata.items()}
     for entry in plan.entries:
         name = entry.tied_to or entry.fqn
@@ -194,7 +207,7 @@ def _shards(
             shards[shard].layouts[name] = _quantized(plan, entry, tensor, file, calibration)
         else:
             shards[shard].plain[name] = tensor
-    return shards
+    return in_shards(shards, max_shard_bytes, place=checkpoint.place)
 
 
 def _quantized(

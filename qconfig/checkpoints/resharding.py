@@ -1,6 +1,7 @@
 """Contents put into shards of a size that is chosen; what belongs together stays together."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
 import attrs
 from attrs import define
@@ -67,6 +68,27 @@ def resharded(
     return result
 
 
+def in_shards(
+    shards: Mapping[str, ShardContents], max_shard_bytes: int | None, *, place: Path
+) -> Mapping[str, ShardContents]:
+    """Return `resharded` contents, or the same for None.
+
+    Args:
+        shards: contents by file name.
+        max_shard_bytes: size at which a new shard begins; None keeps the shards.
+        place: what errors name.
+
+    Raises:
+        UsageError, CheckpointError: as `resharded`.
+    """
+    if max_shard_bytes is None:
+        return shards
+    try:
+        return resharded(shards, max_shard_bytes)
+    except QconfigError as error:
+        raise error.at(file=place) from None
+
+
 def packed(
     units: Iterable[tuple[str, ShardContents]], max_shard_bytes: int
 ) -> dict[str, ShardContents]:
@@ -100,9 +122,9 @@ def packed(
     return dict(zip(names if count > 1 else [SINGLE_FILE], contents, strict=True))
 
 
-def check_shard_size(max_shard_bytes: int) -> None:
+def check_shard_size(max_shard_bytes: int | None) -> None:
     """Refuse a size in which nothing has room. Raises UsageError."""
-    if max_shard_bytes < 1:
+    if max_shard_bytes is not None and max_shard_bytes < 1:
         raise UsageError(
             "max_shard_bytes must be positive", found=max_shard_bytes, expected="bytes, from 1"
         )

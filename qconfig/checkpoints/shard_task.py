@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from attrs import define, field, frozen
 
+from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.shared import Shared, this_process
@@ -13,6 +14,7 @@ from qconfig.codec.digests import Digests, check_bytes, stated_digests
 from qconfig.codec.new_files import storage_errors
 from qconfig.codec.safetensors_header import read_header
 from qconfig.codec.safetensors_writer import Metadata, write_safetensors
+from qconfig.codec.sha256_sums import sha256_of
 from qconfig.codec.tensor_values import ByteRange, LazyTensor
 from qconfig.codec.work_directory import new_part
 from qconfig.errors import CheckpointError, QconfigError
@@ -28,6 +30,7 @@ class ShardResult:
         size: bytes of its tensors.
         is_new: False where an earlier run had finished it.
         process: host and pid of where it was done.
+        sha256: of the whole file, where it was asked for.
     """
 
     name: str
@@ -35,6 +38,7 @@ class ShardResult:
     size: int
     is_new: bool
     process: tuple[str, int]
+    sha256: str | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return plain data for a journal."""
@@ -112,6 +116,7 @@ class ShardTask:
         home: directory that errors name.
         kept: digests of the file, where an earlier run has finished it. It is kept if they are
             right.
+        sha256: whether to read the file once more in the end, for the SHA-256 of all of it.
     """
 
     run: Shared[Run]
@@ -119,6 +124,7 @@ class ShardTask:
     content: Path
     home: Path
     kept: Digests | None = None
+    sha256: bool = False
 
     def __call__(self) -> ShardResult:
         """Write the shard and bring it to the disk.
@@ -130,10 +136,18 @@ class ShardTask:
             run = self.run.get()
             kept = self.kept and self._checked(self.kept, run.job)
             digests = kept or self._written(run)
+            whole = self._sha256(run.job)
         except QconfigError as error:
             raise error.at(file=self.home / self.name) from None
         size = run.planned.sizes[self.name]
-        return ShardResult(self.name, digests, size, kept is None, this_process())
+        return ShardResult(self.name, digests, size, kept is None, this_process(), whole)
+
+    def _sha256(self, job: Job) -> str | None:
+        """Return what the file gives that is on the disk, most of it from the page cache."""
+        if not self.sha256:
+            return None
+        with job.phase(Phase.READ):
+            return sha256_of(self.content / self.name)
 
     def _checked(self, kept: Digests, job: Job) -> Digests | None:
         try:

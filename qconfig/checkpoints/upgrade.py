@@ -23,9 +23,12 @@ from qconfig.checkpoints.report import (
     copied_and_computed,
     history_of,
 )
+from qconfig.checkpoints.resharding import check_shard_size, in_shards
 from qconfig.checkpoints.verify import verify_opened
 from qconfig.checkpoints.write import check_contents, write_checkpoint
 from qconfig.checkpoints.writer import Writer
+from qconfig.codec.safetensors_header import Header
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import CheckpointError, QconfigError, UsageError
 from qconfig.versioning import Config, Entry, Layout, registry
 
@@ -52,21 +55,24 @@ class UpgradeReport(CheckpointReport):
 
     Args:
         problems: what `verify_checkpoint` finds in what was written.
+        resharded: whether tensors lie in other shards than before.
     """
 
     problems: tuple[QconfigError, ...] = ()
+    resharded: bool = False
 
     @property
     def needed(self) -> bool:
-        """Whether anything is older than today's version, or in another library's form."""
-        if self.dialect != NATIVE:
+        """Whether anything is older than today's version, in another's form or in other shards."""
+        if self.dialect != NATIVE or self.resharded:
             return True
         return self.config_before != self.config_after or any(t.steps for t in self.tensors)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a report."""
         problems = [p.to_dict() for p in self.problems]
-        return super().to_dict() | {"needed": self.needed, "problems": problems}
+        done = {"needed": self.needed, "resharded": self.resharded, "problems": problems}
+        return super().to_dict() | done
 
 
 def upgrade_checkpoint(
@@ -87,11 +93,14 @@ def upgrade_checkpoint(
     config: Config | None = None,
     missing: Mapping[str, str] | None = None,
     dropped: Sequence[str] = (),
+    max_shard_bytes: int | None = None,
+    sha256: bool = False,
 ) -> UpgradeReport:
     """Write `source` in today's layouts into the new directory `target`; `source` is not touched.
 
     Tensors whose bytes do not change are copied as byte ranges and never decoded; their names and
-    shapes may change. Where nothing is older than today's version, nothing is written.
+    shapes may change. Where nothing is older than today's version, nothing is written, unless a
+    size of shards is given that is not theirs.
 
     Args:
         source: a directory in Hugging Face shape, or one file.
@@ -117,12 +126,15 @@ def upgrade_checkpoint(
         missing: what to do about tensors that such files lack: "error", "initialise" or "derive"
             by patterns of names, the first of which decides.
         dropped: patterns of names that may be left out of what is written.
+        max_shard_bytes: size at which a new shard begins, see `resharded`; None keeps the shards.
+        sha256: also write `SHA256SUMS`, which `verify` and `sha256sum -c` check.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent. After a StorageError, or when the
             process is killed, the same call goes on with the shards that are not finished.
     """
     job = Job("upgrade", joined(listener, progress))
+    check_shard_size(max_shard_bytes)
     opened = partial(
         open_checkpoint,
         Path(source).absolute(),
@@ -136,9 +148,10 @@ def upgrade_checkpoint(
     checkpoint = job.reading(opened())
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)
-    shards = _shards(checkpoint, layouts)
+    shards = _shards(checkpoint, layouts, max_shard_bytes)
     config_json = with_config(checkpoint.config_json, config)
-    report = _report(checkpoint, layouts, shards, config_json)
+    is_sized = max_shard_bytes is not None
+    report = _report(checkpoint, layouts, shards, config_json, is_sized=is_sized)
     if not report.needed or dry_run:
         if report.needed:
             check_contents(shards, checkpoint.directory)
@@ -154,8 +167,9 @@ def upgrade_checkpoint(
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
-        replan=partial(_replanned, opened),
+        replan=partial(_replanned, opened, max_shard_bytes),
         options={"missing": list((missing or {}).items()), "writer": str(writer)},
+        sha256=sha256,
     )
     if verify or (verify is None and report.dialect != NATIVE):
         with job.phase(None):
@@ -164,9 +178,9 @@ def upgrade_checkpoint(
     return report
 
 
-def _replanned(opened: Callable[[], Checkpoint]) -> Planned:
+def _replanned(opened: Callable[[], Checkpoint], max_shard_bytes: int | None) -> Planned:
     checkpoint = opened()
-    return Planned(_shards(checkpoint, _converted(checkpoint)), checkpoint)
+    return Planned(_shards(checkpoint, _converted(checkpoint), max_shard_bytes), checkpoint)
 
 
 def _problems(
@@ -191,7 +205,9 @@ def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:
     return converted
 
 
-def _shards(checkpoint: Checkpoint, layouts: dict[str, Layout]) -> dict[str, ShardContents]:
+def _shards(
+    checkpoint: Checkpoint, layouts: dict[str, Layout], max_shard_bytes: int | None
+) -> Mapping[str, ShardContents]:
     shards = {n: ShardContents(metadata=metadata) for n, metadata in checkpoint.metadata.items()}
     for name, tensor in checkpoint.plain.items():
         shards[checkpoint.shard_of[name]].plain[name] = tensor
@@ -199,17 +215,19 @@ def _shards(checkpoint: Checkpoint, layouts: dict[str, Layout]) -> dict[str, Sha
         shards[checkpoint.shard_of[fqn]].layouts[fqn] = layout
     for alias, name in checkpoint.ties.items():
         shards[checkpoint.shard_of[name]].ties[alias] = name
-    return shards
+    return in_shards(shards, max_shard_bytes, place=checkpoint.place)
 
 
 def _report(
     checkpoint: Checkpoint,
     layouts: dict[str, Layout],
-    shards: dict[str, ShardContents],
+    shards: Mapping[str, ShardContents],
     config_json: dict[str, Any],
+    *,
+    is_sized: bool,
 ) -> UpgradeReport:
     try:
-        values = [t for contents in shards.values() for t in contents.tensors().values()]
+        stored = {name: contents.tensors() for name, contents in shards.items()}
     except CheckpointError as error:
         raise error.at(file=checkpoint.place) from None
     return UpgradeReport(
@@ -220,6 +238,14 @@ def _report(
         ),
         checkpoint.left_out or checkpoint.quantization_config,
         config_json.get(CONFIG_KEY),
-        *copied_and_computed(values),
+        *copied_and_computed(t for tensors in stored.values() for t in tensors.values()),
         checkpoint.notes,
+        resharded=is_sized and _is_resharded(checkpoint, stored),
     )
+
+
+def _is_resharded(checkpoint: Checkpoint, stored: Mapping[str, Mapping[str, LazyTensor]]) -> bool:
+    """Return whether what is already in today's form would lie in other shards than it does."""
+    files = {name: file for name, file in checkpoint.shards.items() if isinstance(file, Header)}
+    before = {name: set(file.tensors) for name, file in files.items()}
+    return before != {name: set(tensors) for name, tensors in stored.items()}

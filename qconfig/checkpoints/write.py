@@ -25,10 +25,14 @@ from qconfig.codec.index_file import index_document
 from qconfig.codec.new_files import copy_file, storage_errors, sync_directory, write_file
 from qconfig.codec.regular_files import check_unchanged
 from qconfig.codec.safetensors_writer import check_safetensors
+from qconfig.codec.sha256_sums import SUMS_FILE, sums_text
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.work_directory import WorkDirectory, work_directory
 from qconfig.errors import CheckpointError, raise_problems
 from qconfig.limits import with_limits
+
+_COUNTED = frozenset({"total_size", "total_parameters"})
+"""What an index says that follows from the tensors."""
 
 
 def write_checkpoint(
@@ -43,6 +47,7 @@ def write_checkpoint(
     digests: bool = True,
     replan: Callable[[], Planned] | None = None,
     options: Mapping[str, Any] | None = None,
+    sha256: bool = False,
 ) -> int:
     """Write a new checkpoint directory, whole or not at all, and return the bytes of its tensors.
 
@@ -60,6 +65,7 @@ def write_checkpoint(
             interrupted. Without it an interrupted run cannot be resumed, and an executor has to
             run its jobs in threads.
         options: what the values in the shards depend on besides, as plain data.
+        sha256: also write `SHA256SUMS`, a list of the SHA-256 of each shard.
 
     Raises:
         CheckpointError, ContainerError, LayoutError, StorageError, UsageError: there is no target.
@@ -68,20 +74,23 @@ def write_checkpoint(
     carried = other_files(origin, follow_symlinks=follow_symlinks) if origin else []
     planned = Planned(shards, origin, digests=digests)
     if origin:
-        _check_carried(carried, origin.directory, {*planned.shards, INDEX_FILE, CONFIG_FILE})
+        written = {*planned.shards, INDEX_FILE, CONFIG_FILE, *([SUMS_FILE] if sha256 else [])}
+        _check_carried(carried, origin.directory, written)
     run = Run.of(planned, Path(target))
     run.job = job or run.job
     size = sum(planned.sizes.values())
     config_text = strict_json.dumps(dict(config_json)).encode()
     head = None
     if replan is not None:
-        identity = run_identity(planned, carried, config_text, options or {})
+        told = {"sha256": sha256, **(options or {})}
+        identity = run_identity(planned, carried, config_text, told)
         head = run_head(run.job.name, planned, identity)
     with work_directory(target, source=directory, head=head) as work:
         run.job.start(size)
         if work.is_placed:
             return size
-        _write_shards(run, work, Path(directory or target), replan, executor)
+        home = Path(directory or target)
+        sums = _write_shards(run, work, home, replan, executor, sha256=sha256)
         run.job.switch(Phase.WRITE)
         if origin:
             for source in origin.shards.values():
@@ -91,7 +100,9 @@ def write_checkpoint(
         if origin:
             for path in carried:
                 copy_file(path, work.content / path.relative_to(origin.directory))
-        if list(planned.shards) != [SINGLE_FILE]:
+        if sha256:
+            write_file(work.content / SUMS_FILE, sums_text(sums))
+        if list(planned.shards) != [SINGLE_FILE] or _says_more(origin):
             document = _index(run.stored, size, origin)
             write_file(work.content / INDEX_FILE, strict_json.dumps(document).encode())
         write_file(work.content / CONFIG_FILE, config_text)
@@ -142,23 +153,37 @@ def _index(
     return origin.index.extra | document
 
 
+def _says_more(origin: Checkpoint | None) -> bool:
+    """Return whether an index says what one file alone would lose."""
+    if origin is None or origin.index is None:
+        return False
+    return bool(origin.index.extra or origin.index.metadata.keys() - _COUNTED)
+
+
 def _write_shards(
     run: Run,
     work: WorkDirectory,
     home: Path,
     replan: Callable[[], Planned] | None,
     executor: Executor | None,
-) -> None:
+    *,
+    sha256: bool,
+) -> dict[str, str]:
+    """Write all shards, and return their sums by name where they were asked for."""
     sizes = run.planned.sizes
     shared = Shared(None if replan is None else RunAgain(replan, run.planned.identity, home))
     tasks = [
-        ShardTask(shared, name, work.content, home, _kept(work, name))
+        ShardTask(shared, name, work.content, home, _kept(work, name), sha256)
         for name in run.planned.shards
     ]
     if executor is not None:  # the largest first, so that none of them goes on alone in the end
         tasks.sort(key=lambda task: -sizes[task.name])
 
+    sums: dict[str, str] = {}
+
     def keep(result: ShardResult) -> None:
+        if result.sha256 is not None:
+            sums[result.name] = result.sha256
         work.add(result.name, result.facts())
 
     def tell(result: ShardResult) -> None:
@@ -170,11 +195,12 @@ def _write_shards(
     with shared.being(run):
         if executor is not None:
             run.job.gather([executor.submit(with_limits(task)) for task in tasks], keep, tell)
-            return
+            return sums
         for task in tasks:
             result = task()
             keep(result)
             tell(result)
+    return sums
 
 
 def _kept(work: WorkDirectory, name: str) -> Digests | None:

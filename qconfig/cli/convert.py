@@ -10,6 +10,7 @@ from qconfig.cli.kinds import check_directory, is_checkpoint
 from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress
 from qconfig.cli.report_path import check_report
+from qconfig.cli.shards import shard_options, shards
 from qconfig.cli.upgrade import upgrade_path
 from qconfig.cli.upgrade_report import show_chains
 from qconfig.cli.verb import (
@@ -49,6 +50,7 @@ _NATIVE = "qconfig"
 @dialect
 @writer
 @without_config
+@shards
 @workers
 @observed
 @follow_symlinks
@@ -62,6 +64,8 @@ def command(
     dialect: str | None,
     writer: str | None,
     without_config: bool,
+    max_shard_size: str | None,
+    sha256: bool,
     jobs: int | None,
     executor: str | None,
     follow_symlinks: bool,
@@ -79,6 +83,7 @@ def command(
         "writer": writer,
         "keep_config": not without_config,
         "follow_symlinks": follow_symlinks,
+        **shard_options(max_shard_size, sha256=sha256),
     }
     if form == _NATIVE:
         return upgrade_path(

@@ -8,6 +8,7 @@ from qconfig.cli.kinds import check_directory
 from qconfig.cli.output import Output
 from qconfig.cli.plan import totals
 from qconfig.cli.progress import progress
+from qconfig.cli.shards import shard_options, shards
 from qconfig.cli.verb import PATH, allow_unmatched, dialect, follow_symlinks, observed, verb
 from qconfig.cli.workers import executor_of, workers
 
@@ -37,6 +38,7 @@ from qconfig.cli.workers import executor_of, workers
 )
 @allow_unmatched
 @dialect
+@shards
 @workers
 @observed
 @follow_symlinks
@@ -48,6 +50,8 @@ def command(
     calibration_directory: Path | None,
     allow_unmatched: bool,
     dialect: str | None,
+    max_shard_size: str | None,
+    sha256: bool,
     jobs: int | None,
     executor: str | None,
     follow_symlinks: bool,
@@ -62,6 +66,7 @@ def command(
     from qconfig.calibration.calibration import Calibration
     from qconfig.checkpoints.quantize import quantize_checkpoint
 
+    options = shard_options(max_shard_size, sha256=sha256)
     check_directory(target)
     config = load_config(config_file)
     known = None if calibration_directory is None else Calibration.load(calibration_directory)
@@ -76,6 +81,7 @@ def command(
             listener=listener,
             follow_symlinks=follow_symlinks,
             dialect=dialect,
+            **options,
         )
     if output.as_json:
         result = {"source": str(source), "target": str(target), "plan": plan.to_dict()}

@@ -10,6 +10,7 @@ from qconfig.cli.kinds import check_directory, is_checkpoint
 from qconfig.cli.output import Output, human_bytes
 from qconfig.cli.progress import progress
 from qconfig.cli.report_path import check_report
+from qconfig.cli.shards import shard_options, shards
 from qconfig.cli.upgrade_config import upgrade_config_file
 from qconfig.cli.upgrade_report import show_chains
 from qconfig.cli.verb import (
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     default=None,
     help="Read every value that was written. Done unless only our own layouts were renamed.",
 )
+@shards
 @workers
 @observed
 @follow_symlinks
@@ -89,6 +91,8 @@ def command(
     missing: tuple[str, ...],
     drop: tuple[str, ...],
     verify: bool | None,
+    max_shard_size: str | None,
+    sha256: bool,
     jobs: int | None,
     executor: str | None,
     follow_symlinks: bool,
@@ -121,6 +125,7 @@ def command(
         key=key,
         strip_prefix=strip_prefix,
         follow_symlinks=follow_symlinks,
+        **shard_options(max_shard_size, sha256=sha256),
         **guidance,
     )
 
@@ -228,6 +233,8 @@ def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None
         output.line(f"{result['source']}: up to date, nothing to do")
         return
     show_chains(done, output)
+    if done.resharded:
+        output.line("tensors lie in other shards")
     if done.config_after is not None and done.config_before != done.config_after:
         foreign = done.dialect != NATIVE
         way = "becomes qconfig's" if foreign else "is brought to its current version"

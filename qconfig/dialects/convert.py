@@ -18,6 +18,7 @@ from qconfig.checkpoints.report import (
     copied_and_computed,
     history_of,
 )
+from qconfig.checkpoints.resharding import check_shard_size
 from qconfig.checkpoints.upgrade import UpgradeReport, upgrade_checkpoint
 from qconfig.checkpoints.writer import Writer
 from qconfig.dialects.torchao.safetensors_write import (
@@ -80,6 +81,8 @@ def convert_checkpoint(
     dialect: str | None = None,
     writer: Writer | str | None = None,
     keep_config: bool = True,
+    max_shard_bytes: int | None = None,
+    sha256: bool = False,
 ) -> ConversionReport | UpgradeReport:
     """Write a checkpoint in another form into the new directory `target`.
 
@@ -103,6 +106,8 @@ def convert_checkpoint(
             that open and it matters.
         keep_config: False leaves the quantization config out of config.json, where it is one that
             cannot be read.
+        max_shard_bytes: size at which a new shard begins, see `resharded`; None keeps the shards.
+        sha256: also write `SHA256SUMS`, which `verify` and `sha256sum -c` check.
 
     Raises:
         UsageError: an unknown form, or no target.
@@ -126,6 +131,8 @@ def convert_checkpoint(
         dialect=dialect,
         writer=writer,
         keep_config=keep_config,
+        max_shard_bytes=max_shard_bytes,
+        sha256=sha256,
     )
 
 
@@ -141,6 +148,8 @@ def convert_to_torchao(
     dialect: str | None = None,
     writer: Writer | str | None = None,
     keep_config: bool = True,
+    max_shard_bytes: int | None = None,
+    sha256: bool = False,
 ) -> ConversionReport:
     """Write a checkpoint in torchao's form; see `convert_checkpoint`.
 
@@ -150,6 +159,7 @@ def convert_to_torchao(
     if target is None and not dry_run:
         raise UsageError("no target", hint="name the directory to write")
     job = Job("convert", joined(listener, progress))
+    check_shard_size(max_shard_bytes)
     opened = partial(
         open_checkpoint,
         Path(source).absolute(),
@@ -160,7 +170,7 @@ def convert_to_torchao(
     )
     checkpoint = opened()
     if dry_run or target is None:
-        report = _report(checkpoint, as_torchao(checkpoint))
+        report = _report(checkpoint, as_torchao(checkpoint, max_shard_bytes))
         job.done()
         return report
     checkpoint = job.reading(checkpoint)
@@ -171,6 +181,8 @@ def convert_to_torchao(
         executor=executor,
         job=job,
         opened=opened,
+        max_shard_bytes=max_shard_bytes,
+        sha256=sha256,
     )
     job.done()
     return _report(checkpoint, content)

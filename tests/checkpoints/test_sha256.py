@@ -4,14 +4,21 @@ import hashlib
 import os
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
 import pytest
 
-from qconfig import Int8WeightOnlyConfig, quantize_checkpoint, upgrade_checkpoint, verify_checkpoint
+from qconfig import (
+    Int8WeightOnlyConfig,
+    convert_checkpoint,
+    quantize_checkpoint,
+    upgrade_checkpoint,
+    verify_checkpoint,
+)
 from qconfig.checkpoints.events import EventKind
 from qconfig.codec.sha256_sums import SUMS_FILE, read_sums, sha256_of, sums_text
-from qconfig.errors import ContainerError, QconfigError
+from qconfig.errors import CheckpointError, ContainerError, QconfigError, UsageError
 from qconfig.limits import use_limits
 from tests.checkpoints.builders import checkpoint_of, float_checkpoint, v1_layout
 from tests.cli.calls import call
@@ -172,6 +179,16 @@ def test_a_stale_list_is_not_carried(tmp_path):
     assert (source / SUMS_FILE).exists()
 
 
+def test_a_list_of_a_name_in_small_letters_is_another_file(tmp_path):
+    """It is carried along, unless ours would take its place on some system."""
+    source = checkpoint_of(tmp_path / "old", {"a.weight": v1_layout()})
+    (source / SUMS_FILE.lower()).write_text("mine")
+    upgrade_checkpoint(source, tmp_path / "new")
+    assert (tmp_path / "new" / SUMS_FILE.lower()).read_text() == "mine"
+    with pytest.raises(CheckpointError, match="has the name of one that is written"):
+        upgrade_checkpoint(source, tmp_path / "sums", sha256=True)
+
+
 def test_bytes_of_whole_files_count(quantized):
     """Events count them, so that a bar does not stand at its end."""
     listed(quantized)
@@ -188,3 +205,103 @@ def test_the_command_says_how_many_match(quantized):
     listed(quantized)
     assert "2 SHA-256 sums match" in call("verify", quantized).stdout
     assert '"sums": 2' in call("verify", quantized, "--json").stdout
+
+
+def write(job, tmp_path, target, **options):
+    """Write a checkpoint of several shards by one of the functions that do."""
+    if job == "quantize":
+        source = float_checkpoint(tmp_path / f"{target.name}-float", shards=3)
+        quantize_checkpoint(source, target, Int8WeightOnlyConfig(), **options)
+        return
+    layouts = {"a.weight": v1_layout(8), "b.weight": v1_layout(16)}
+    source = checkpoint_of(tmp_path / f"{target.name}-old", layouts)
+    if job == "upgrade":
+        upgrade_checkpoint(source, target, max_shard_bytes=1, **options)
+    else:
+        convert_checkpoint(source, target, max_shard_bytes=1, **options)
+
+
+@needs_tool
+@pytest.mark.parametrize("job", ["quantize", "upgrade", "convert"])
+def test_sha256sum_checks_what_is_written(tmp_path, job):
+    """The tool itself finds each shard sound, and a flipped bit."""
+    write(job, tmp_path, tmp_path / "new", sha256=True)
+    command = ["sha256sum", "--check", "--strict", SUMS_FILE]
+
+    def run():
+        return subprocess.run(
+            command, cwd=tmp_path / "new", check=False, capture_output=True, text=True
+        )
+
+    done = run()
+    count = len(list((tmp_path / "new").glob("*.safetensors")))
+    assert (done.returncode, done.stdout.count(": OK")) == (0, count)
+    assert verify_checkpoint(tmp_path / "new").sums == count
+    flip(next((tmp_path / "new").glob("*.safetensors")))
+    assert run().returncode == 1
+
+
+@pytest.mark.parametrize("pool_type", [ThreadPoolExecutor, ProcessPoolExecutor])
+def test_threads_and_processes_write_the_same_list(tmp_path, pool_type):
+    """Each shard's sum is made where the shard is; processes are new ones."""
+    write("quantize", tmp_path, tmp_path / "serial", sha256=True)
+    context = {} if pool_type is ThreadPoolExecutor else {"mp_context": get_context("spawn")}
+    with pool_type(2, **context) as pool:
+        write("quantize", tmp_path, tmp_path / "pool", sha256=True, executor=pool)
+    assert (tmp_path / "pool" / SUMS_FILE).read_bytes() == (
+        tmp_path / "serial" / SUMS_FILE
+    ).read_bytes()
+
+
+def test_shards_that_an_interrupted_run_has_finished_are_in_the_list(tmp_path):
+    """A resumed run reads what it keeps."""
+    source = float_checkpoint(tmp_path / "float", shards=3)
+    finished = []
+
+    def interrupt(event):
+        finished.append(event.kind is EventKind.SHARD)
+        if sum(finished) == 2:
+            raise KeyboardInterrupt
+
+    config = Int8WeightOnlyConfig()
+    with pytest.raises(KeyboardInterrupt):
+        quantize_checkpoint(source, tmp_path / "new", config, sha256=True, listener=interrupt)
+    quantize_checkpoint(source, tmp_path / "new", config, sha256=True)
+    found = verify_checkpoint(tmp_path / "new")
+    assert (found.ok, found.sums) == (True, 3)
+
+
+def test_another_choice_is_another_run(tmp_path):
+    """Without the list, an interrupted run that makes one is not gone on with."""
+    source = float_checkpoint(tmp_path / "float", shards=2)
+
+    def interrupt(event):
+        if event.kind is EventKind.SHARD:
+            raise KeyboardInterrupt
+
+    config = Int8WeightOnlyConfig()
+    with pytest.raises(KeyboardInterrupt):
+        quantize_checkpoint(source, tmp_path / "new", config, sha256=True, listener=interrupt)
+    with pytest.raises(UsageError, match="interrupted run"):
+        quantize_checkpoint(source, tmp_path / "new", config)
+
+
+def test_without_being_asked_no_list_is_written(tmp_path):
+    """Reading every byte again is nobody's wish by default."""
+    write("quantize", tmp_path, tmp_path / "new")
+    assert not (tmp_path / "new" / SUMS_FILE).exists()
+
+
+def test_the_commands_write_a_list(tmp_path):
+    """All three, with `--sha256`."""
+    source = float_checkpoint(tmp_path / "float", shards=2)
+    (tmp_path / "c.json").write_text('{"type": "Int8WeightOnlyConfig", "version": 2}')
+    calls = {
+        "q": ("quantize", source, "--config", tmp_path / "c.json"),
+        "u": ("upgrade", tmp_path / "q", "--max-shard-size", "1GB"),
+        "t": ("convert", tmp_path / "u", "--to", "torchao"),
+    }
+    for name, (verb, start, *options) in calls.items():
+        done = call(verb, start, tmp_path / name, *options, "--sha256")
+        assert done.exit_code == 0, done.stderr
+        assert verify_checkpoint(tmp_path / name).sums > 0

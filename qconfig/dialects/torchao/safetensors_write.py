@@ -16,6 +16,7 @@ from qconfig.checkpoints.config_json import stored_config
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.planned import Planned
+from qconfig.checkpoints.resharding import packed
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.dialects.torchao.safetensors_forms import TorchaoTensor, to_torchao
@@ -45,12 +46,13 @@ class TorchaoCheckpoint:
     notes: tuple[str, ...] = ()
 
 
-def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
+def as_torchao(checkpoint: Checkpoint, max_shard_bytes: int | None = None) -> TorchaoCheckpoint:
     """Return what a checkpoint becomes in torchao's form; no data is read.
 
-    Shards keep their names and tensors their shards. The metadata of all tensors stands in every
-    shard, because transformers keeps that of the last one only. A tied tensor is stored under each
-    of its names: torchao has no ties, and transformers makes them again by itself.
+    Shards keep their names and tensors their shards, unless a size is given. The
+    metadata of all tensors stands in every shard, because transformers keeps that of the last one
+    only. A tied tensor is stored under each of its names: torchao has no ties, and transformers
+    makes them again by itself.
 
     Raises:
         MigrationError: torchao has no such tensor, no words for a field or for the config, or its
@@ -94,8 +96,24 @@ def as_torchao(checkpoint: Checkpoint) -> TorchaoCheckpoint:
     listed = [name for name in names if "." in name]
     record = {n: metadata[n] for n in listed} | {TENSOR_NAMES: json.dumps(listed)}
     shards = {s: ShardContents(metadata=m | record) for s, m in checkpoint.metadata.items()}
-    for name in names:
-        shards[shard_of[name]].plain.update(_stored(name, tensors.get(name), plain.get(name)))
+    stored = {name: _stored(name, tensors.get(name), plain.get(name)) for name in names}
+    if max_shard_bytes is None:
+        for name in names:
+            shards[shard_of[name]].plain.update(stored[name])
+    else:
+        of_shard: dict[str, list[str]] = {shard: [] for shard in shards}
+        for name in names:
+            of_shard[shard_of[name]].append(name)
+        units = [
+            (shard, ShardContents(stored[name], metadata=shards[shard].metadata))
+            for shard, own in of_shard.items()
+            for name in own
+        ]
+        units += [(shard, shards[shard]) for shard, own in of_shard.items() if not own]
+        try:
+            shards = packed(units, max_shard_bytes)
+        except QconfigError as error:
+            raise error.at(file=checkpoint.place) from None
     ties = checkpoint.ties.items()
     notes = [f"{alias} is tied to {name} and stored again" for alias, name in ties]
     if CONFIG_KEY not in config_json:
@@ -113,6 +131,8 @@ def write_torchao_checkpoint(
     executor: Executor | None = None,
     job: Job | None = None,
     opened: Callable[[], Checkpoint] | None = None,
+    max_shard_bytes: int | None = None,
+    sha256: bool = False,
 ) -> TorchaoCheckpoint:
     """Write a checkpoint in torchao's form into a new directory, whole or not at all.
 
@@ -124,12 +144,14 @@ def write_torchao_checkpoint(
         job: is told of the start, and of each stored tensor and shard.
         opened: opens `checkpoint` again, in another process or after an interruption; see
             `write_checkpoint`.
+        max_shard_bytes: size at which a new shard begins; None keeps the shards.
+        sha256: also write `SHA256SUMS`, see `write_checkpoint`.
 
     Raises:
         MigrationError: see `as_torchao`; nothing is written then.
         QconfigError: of other kinds, while writing; `target` is then absent.
     """
-    content = as_torchao(checkpoint)
+    content = as_torchao(checkpoint, max_shard_bytes)
     write_checkpoint(
         target,
         content.shards,
@@ -139,15 +161,16 @@ def write_torchao_checkpoint(
         executor=executor,
         job=job,
         digests=False,  # torchao's form has no place for them
-        replan=None if opened is None else partial(_replanned, opened),
+        replan=None if opened is None else partial(_replanned, opened, max_shard_bytes),
+        sha256=sha256,
         options={"form": "torchao"},
     )
     return content
 
 
-def _replanned(opened: Callable[[], Checkpoint]) -> Planned:
+def _replanned(opened: Callable[[], Checkpoint], max_shard_bytes: int | None) -> Planned:
     checkpoint = opened()
-    return Planned(as_torchao(checkpoint).shards, checkpoint, digests=False)
+    return Planned(as_torchao(checkpoint, max_shard_bytes).shards, checkpoint, digests=False)
 
 
 def with_torchao_config(
