@@ -31,7 +31,8 @@ def training_weights(names: Iterable[str]) -> list[str]:
 
 
 def _training_builders() -> list[TrainingBuilder]:
-    return [builder for builder in builders().values() if _trains(builder)]
+    known: list[Any] = list(builders().values())
+    return [builder for builder in known if _trains(builder)]
 
 
 @cache

@@ -20,7 +20,8 @@ from qconfig.limits import current_limits
 from qconfig.rules.assignment import Assignment
 from qconfig.rules.lint import check_rules
 from qconfig.rules.matching_pass import Candidate, MatchingPass, admits
-from qconfig.rules.patterns import compile_pattern, is_exact
+from qconfig.rules.patterns import compile_pattern, expression, is_exact
+from qconfig.rules.plain_expressions import plain_texts
 from qconfig.rules.segment_index import SegmentIndex, count_segments
 from qconfig.versioning import Config
 
@@ -37,11 +38,16 @@ class RuleSet:
         self.config = config
         self._exact: dict[str, list[int]] = {}
         self._patterns: dict[int, str] = {}
+        # Patterns that match few names, by name: a look in a table, where a match takes longer.
+        self._written_out: dict[str, list[int]] = {}
         for i, rule in enumerate(config.rules):
             if is_exact(rule.match):
                 self._exact.setdefault(rule.match, []).append(i)
             else:
                 self._patterns[i] = rule.match
+                for name in plain_texts(expression(rule.match)) or ():
+                    self._written_out.setdefault(name, []).append(i)
+        self._is_written_out = {i for numbers in self._written_out.values() for i in numbers}
         self._limits = tuple(frozenset(rule.modules) for rule in config.rules)
         self._compiled: dict[int, Callable[[str], object]] = {}
 
@@ -109,10 +115,11 @@ class RuleSet:
 
     def _pass(self, counts: Counter[str]) -> MatchingPass:
         index = self._index(self._patterns, counts)
-        return MatchingPass(self.config, self._exact, self._limits, index)
+        return MatchingPass(self.config, self._exact, self._limits, index, self._written_out)
 
     def _index(self, numbers: Iterable[int], counts: Counter[str]) -> SegmentIndex[Candidate]:
-        patterns = {i: self._patterns[i] for i in numbers if i in self._patterns}
+        known = self._is_written_out
+        patterns = {i: self._patterns[i] for i in numbers if i in self._patterns and i not in known}
         return SegmentIndex(patterns, counts, self._candidate)
 
     def _candidate(self, number: int) -> Candidate:
@@ -134,7 +141,8 @@ class RuleSet:
             module, _, parameter = target.fqn.rpartition(".")
             key = index.key(module)
             for name, own in ((target.fqn, index.extended(key, parameter)), (module, key)):
-                found.update(i for i in self._exact.get(name, ()) if self.applies(i, target))
+                named = (*self._exact.get(name, ()), *self._written_out.get(name, ()))
+                found.update(i for i in named if self.applies(i, target))
                 for number, fullmatch, limit in index.candidates(own):
                     if number not in found and admits(limit, target) and fullmatch(name):
                         found.add(number)

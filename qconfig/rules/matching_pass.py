@@ -28,11 +28,13 @@ class MatchingPass:
         exact: Mapping[str, Sequence[int]],
         limits: Sequence[frozenset[str]],
         index: SegmentIndex[Candidate],
+        written_out: Mapping[str, Sequence[int]],
     ) -> None:
         self._config = config
         self._exact = exact
         self._limits = limits
         self._index = index
+        self._written_out = written_out
         self._declared = config.precedence is Precedence.DECLARED
         self._decisions: dict[tuple[int, How], Decision] = {}
         self._default = Decision(None, How.DEFAULT, config.default)
@@ -60,8 +62,7 @@ class MatchingPass:
                 else:
                     by_name = None
                     key = self._index.key(module)
-                    candidates = self._index.candidates(key)
-                    by_module = _first(candidates, module, target, _NO_PATTERN)
+                    by_module = self._first_pattern(key, module, target, _NO_PATTERN)
             yield by_name or self._by_pattern(target, parameter, key, by_module)
 
     def decide_modules(self, targets: Iterable[ModuleTarget]) -> Iterable[Decision]:
@@ -84,9 +85,12 @@ class MatchingPass:
         for number in self._exact.get(fqn, ()):
             if admits(self._limits[number], target):
                 yield number, How.EXACT_MODULE
-        for number, fullmatch, limit in self._index.candidates(self._index.key(fqn)):
+        candidates = self._index.candidates(self._index.key(fqn))
+        matching = [number for number, fullmatch, _ in candidates if fullmatch(fqn)]
+        for number in sorted([*matching, *self._written_out.get(fqn, ())]):
+            limit = self._limits[number]
             means = bool(limit) or self._config.rules[number].use is None
-            if means and admits(limit, target) and fullmatch(fqn):
+            if means and admits(limit, target):
                 yield number, How.MODULE_PATTERN
 
     def default_names(self, target: Target | ModuleTarget) -> bool:
@@ -97,14 +101,24 @@ class MatchingPass:
         )
 
     def _by_pattern(self, target: Target, parameter: str, key: Key, by_module: int) -> Decision:
-        candidates = self._index.candidates(self._index.extended(key, parameter))
         stop = by_module if self._declared else _NO_PATTERN
-        by_parameter = _first(candidates, target.fqn, target, stop)
+        key = self._index.extended(key, parameter)
+        by_parameter = self._first_pattern(key, target.fqn, target, stop)
         if by_parameter != _NO_PATTERN:
             return self._decision(by_parameter, How.PARAMETER_PATTERN)
         if by_module != _NO_PATTERN:
             return self._decision(by_module, How.MODULE_PATTERN)
         return self._default if self.default_names(target) else _NOTHING
+
+    def _first_pattern(self, key: Key, name: str, target: Target, stop: int) -> int:
+        """Return the first pattern up to number `stop` that matches and admits the target."""
+        written_out = _NO_PATTERN
+        for number in self._written_out.get(name, ()):
+            if number <= stop and admits(self._limits[number], target):
+                written_out = stop = number
+                break
+        found = _first(self._index.candidates(key), name, target, stop)
+        return min(found, written_out)
 
     def _first_exact(self, name: str, target: Target) -> int | None:
         numbers = self._exact.get(name, ())

@@ -6,7 +6,7 @@ lacks what a pattern requires need not be tried. Finite alternatives such as `(q
 `1[0-5]` are written out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
@@ -44,11 +44,19 @@ Requirement = tuple[tuple[Piece, ...], ...]
 
 def requirements(nodes: Nodes) -> list[Requirement]:
     """Return what a whole match of `nodes` requires of a name; all of it holds."""
+    return required_texts(map(_texts, nodes))
+
+
+def required_texts(parts: Iterable[Sequence[str] | None]) -> list[Requirement]:
+    """Return what a whole match of `parts` requires of a name.
+
+    Args:
+        parts: for each part the texts that it may match, None for many or unknown ones.
+    """
     found: list[Requirement] = []
     run = [""]
     bounded = True  # whether the run starts where a segment does
-    for node in nodes:
-        texts = _texts(node)
+    for texts in parts:
         if texts is None:
             _close(found, run, starts=bounded, ends=False)
             run, bounded = [""], False
@@ -59,7 +67,7 @@ def requirements(nodes: Nodes) -> list[Requirement]:
         else:
             _close(found, run, starts=bounded, ends=all(t.startswith(".") for t in texts))
             bounded = all(text.endswith(".") for text in run)
-            run = texts
+            run = list(texts)
     _close(found, run, starts=bounded, ends=True)
     return found
 

@@ -1,17 +1,20 @@
 """Which patterns may match a name: an index of rules by the segments they require.
 
 A pattern is filed under the rarest thing it requires: the segments, of those that occur in the
-names at hand, that satisfy it. A name then meets only the patterns filed under its own segments.
+names at hand, that satisfy it; or the segments it starts with. A name then meets only the patterns
+filed under its own segments and starts.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 from qconfig.rules.patterns import expression
+from qconfig.rules.plain_expressions import plain_parts, plain_prefix
 from qconfig.rules.regex_tree import parse
-from qconfig.rules.requirements import Piece, Requirement, requirements
+from qconfig.rules.requirements import Piece, Requirement, required_texts, requirements
 
 T = TypeVar("T")
 Key = tuple[str, ...]
@@ -19,7 +22,9 @@ Key = tuple[str, ...]
 
 @lru_cache(maxsize=4096)
 def _required(match: str) -> tuple[Requirement, ...]:
-    return tuple(requirements(parse(expression(match))))
+    pattern = expression(match)
+    parts = plain_parts(pattern)
+    return tuple(requirements(parse(pattern)) if parts is None else required_texts(parts))
 
 
 def count_segments(fqns: Iterable[str]) -> Counter[str]:
@@ -47,13 +52,18 @@ class SegmentIndex(Generic[T]):
         self._filed: dict[str, list[int]] = {}
         self._always: list[int] = []
         self._known: dict[Key, tuple[T, ...]] = {}
+        self._has_prefixes = False
         for number, match in patterns.items():
-            self._file(number, _required(match))
+            self._file(number, _required(match), match)
 
     def key(self, name: str) -> Key:
-        """Return those segments of a name under which patterns are filed."""
+        """Return those segments and starts of a name under which patterns are filed."""
         filed = self._filed
-        return tuple([s for s in name.split(".") if s in filed])
+        segments = name.split(".")
+        key = [s for s in segments if s in filed]
+        if self._has_prefixes:
+            key += [start for start in accumulate(f"{s}." for s in segments) if start in filed]
+        return tuple(key)
 
     def extended(self, key: Key, segment: str) -> Key:
         """Return the key of a name with one more segment."""
@@ -68,7 +78,7 @@ class SegmentIndex(Generic[T]):
             known = self._known[key] = tuple([self._prepare(number) for number in ascending])
         return known
 
-    def _file(self, number: int, required: Iterable[Requirement]) -> None:
+    def _file(self, number: int, required: Iterable[Requirement], match: str) -> None:
         best: set[str] | None = None
         least = self._counts.total()
         for requirement in required:
@@ -78,6 +88,11 @@ class SegmentIndex(Generic[T]):
         if best is None:
             self._always.append(number)
             return
+        # A pattern shares a layer's number with many others, and what it starts with, with few.
+        start = plain_prefix(expression(match)) if least > 1 else ""
+        if start and best.issubset(start.split(".")):
+            self._has_prefixes = True
+            best = {start}
         for segment in best:
             self._filed.setdefault(segment, []).append(number)
 
