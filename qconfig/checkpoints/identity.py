@@ -1,6 +1,7 @@
 """What has to be the same for a run to go on where another was interrupted."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,13 @@ def run_identity(
         "config": digest(config_text),
         "options": _digest(options),
         "tensors": planned.identity,
-        "release": f"qconfig {version('qconfig')}, torch {version('torch')}",
+        "release": _release(),
     }
+
+
+@cache
+def _release() -> str:
+    return f"qconfig {version('qconfig')}, torch {version('torch')}"
 
 
 def run_head(job: str, planned: Planned, identity: Mapping[str, str]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class Answer:
 def prepare(home: Path) -> None:
     """Write the sound files that `run` needs beside the one in question."""
     other = home / "other"
-    if not other.exists():
+    if not (other / "model").exists():
         float_checkpoint(other / "model")
         (other / "any.json").write_text(json.dumps(ANY))
 
