@@ -148,10 +148,18 @@ def mapping_hook(converter: Converter, kind: Any) -> Hook:
             for key in islice((k for k in data if type(k) is not str), MOST_PROBLEMS)
         ]
         result = {}
+        # Translated documents have one object in many places; parsed ones never do.
+        known: dict[int, Any] = {}
         for key, value in data.items():
+            if id(value) in known:
+                result[key] = known[id(value)]
+                continue
+            before = len(problems)
             result[key] = collect(problems, json_pointer(key), hook, value, item)
             if len(problems) >= MOST_PROBLEMS:
                 break
+            if len(problems) == before and type(value) is dict:
+                known[id(value)] = result[key]
         if problems:
             raise together(problems)
         return result

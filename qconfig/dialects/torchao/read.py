@@ -92,15 +92,30 @@ class _Reader:
         self.trace = Trace()
         self._writer = writer
         self._values = ValueReader(self.trace, self.config)
+        self._known: dict[str, tuple[Any, tuple[str, str]]] = {}
 
     def config(self, data: Any, ours: str, theirs: str) -> Any:
-        """Translate a config.
+        """Translate a config; one that says what an earlier one said is the same object.
 
         Args:
             data: torchao's form.
             ours: its JSON pointer in the translated document.
             theirs: its JSON pointer in torchao's.
         """
+        # A map has a config for each layer, and few different ones. In a repr the order of entries
+        # counts, and 1 is neither True nor 1.0.
+        said = repr(data) if ours else ""
+        known = self._known.get(said)
+        if known is not None:
+            self.trace.put_repeat(ours, theirs, known[1])
+            return known[0]
+        before = len(self.trace.problems), len(self.trace.notes)
+        document = self._translated(data, ours, theirs)
+        if ours and before == (len(self.trace.problems), len(self.trace.notes)):
+            self._known[said] = document, (ours, theirs)
+        return document
+
+    def _translated(self, data: Any, ours: str, theirs: str) -> Any:
         before = len(self.trace.problems)
         try:
             wire_name = type_in(data)

@@ -19,6 +19,7 @@ class Trace:
     notes: list[Note] = field(factory=list)
     _places: dict[str, str] = field(factory=dict)
     _envelopes: set[str] = field(factory=set)
+    _repeats: dict[str, tuple[str, str, str]] = field(factory=dict)
 
     def put(self, ours: str, theirs: str) -> None:
         """Remember where a value came from: JSON pointers into both documents."""
@@ -28,6 +29,16 @@ class Trace:
         """Remember where an object came from whose fields stand in `_data`."""
         self._envelopes.add(ours)
         self._places[f"{ours}/type"] = f"{theirs}/_type"
+
+    def put_repeat(self, ours: str, theirs: str, first: tuple[str, str]) -> None:
+        """Remember that all of a value came as that of an equal one did before.
+
+        Args:
+            ours: JSON pointer of the value in our document.
+            theirs: that in torchao's.
+            first: both pointers of the equal one.
+        """
+        self._repeats[ours] = (theirs, *first)
 
     def note(self, pointer: str, text: str) -> None:
         """Add a note; the pointer is into torchao's document."""
@@ -40,6 +51,15 @@ class Trace:
     def relocated(self, problem: QconfigError) -> QconfigError:
         """Point a problem of the translated document at torchao's."""
         pointer = problem.pointer or ""
+        repeated = pointer
+        while repeated and repeated not in self._repeats:
+            repeated = repeated.rpartition("/")[0]
+        if repeated:
+            theirs, first_ours, first_theirs = self._repeats[repeated]
+            problem.pointer = first_ours + pointer[len(repeated) :]
+            found = self.relocated(problem).pointer or ""
+            problem.pointer = theirs + found[len(first_theirs) :]
+            return problem
         known = pointer
         while known and known not in self._places:
             known = known.rpartition("/")[0]
