@@ -1,11 +1,14 @@
 """Fuzz one target, or all of them in turn, for a while.
 
-    python -m tests.fuzz.run [TARGET...] [--seconds 60] [--kept .fuzz]
+    python -m tests.fuzz.run [TARGET...] [--seconds 60] [--jobs 1] [--fixed] [--kept .fuzz]
 
 With atheris (the extra `fuzz`), guided by which lines run; without it, with changes of seeds at
 random. What the fuzzer adds to a corpus, and bytes that raise what is no error of ours, stay below
 the folder `--kept`. To keep such bytes as a test, copy the file into `tests/fuzz/corpus/<target>/`
 with a name that ends in `.seed`.
+
+`--fixed` begins with the corpus of the repository alone and with the same random numbers each time;
+`make test` does that with the four targets that `--named` stands for.
 """
 
 import argparse
@@ -17,12 +20,16 @@ import tempfile
 import time
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
 CORPUS = Path(__file__).with_name("corpus")
 GUIDED = importlib.util.find_spec("atheris") is not None
+NAMED = ("header", "index", "config_json", "torchao_metadata")
+"""What `make test` fuzzes: the header, the index, the config document and torchao's metadata."""
+_SEED = 1
 _LONGEST_RUN = 20
 _MOST_MEMORY = 4096
 _OWN_CHANGES = 0.7
@@ -34,6 +41,9 @@ def main() -> int:
     names = sorted(path.name for path in CORPUS.iterdir())
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(names))
     parser.add_argument("--seconds", type=int, default=60, help="for each target (60)")
+    parser.add_argument("--jobs", type=int, default=1, help="targets at a time (1)")
+    parser.add_argument("--fixed", action="store_true", help="the same beginning each time")
+    parser.add_argument("--named", action="store_true", help=f"stands for {', '.join(NAMED)}")
     parser.add_argument("--kept", type=Path, default=Path(".fuzz"), help="where findings go")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -41,30 +51,47 @@ def main() -> int:
     if unknown:
         parser.error(f"no target {', '.join(unknown)}; there are {', '.join(names)}")
     if options.here:
-        return one(options.targets[0], options.seconds, options.kept)
-    failed = []
-    for name in options.targets or names:
-        sys.stdout.write(f"== {name}\n")
-        sys.stdout.flush()
-        words = [name, "--here", "--seconds", str(options.seconds), "--kept", str(options.kept)]
-        if subprocess.run([sys.executable, "-m", "tests.fuzz.run", *words], check=False).returncode:
-            failed.append(name)
+        return one(options.targets[0], options.seconds, options.kept, fixed=options.fixed)
+    wanted = NAMED if options.named else options.targets or names
+    with ThreadPoolExecutor(options.jobs) as pool:
+        codes = pool.map(lambda name: apart(name, options), wanted)
+        failed = [name for name, code in zip(wanted, codes, strict=True) if code]
     sys.stdout.write(f"findings: {', '.join(failed) or 'none'}; kept in {options.kept}\n")
     return len(failed)
 
 
-def one(name: str, seconds: int, kept: Path) -> int:
+def apart(name: str, options: argparse.Namespace) -> int:
+    """Fuzz one target in a process of its own, show what it says, and return its exit code."""
+    words = [name, "--here", "--seconds", str(options.seconds), "--kept", str(options.kept)]
+    words += ["--fixed"] if options.fixed else []
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.run", *words],
+        check=False,
+        stdout=subprocess.PIPE if options.jobs > 1 else None,
+        stderr=subprocess.STDOUT,
+    )
+    sys.stdout.write(f"== {name}\n{(done.stdout or b'').decode(errors='replace')}")
+    sys.stdout.flush()
+    return done.returncode
+
+
+def one(name: str, seconds: int, kept: Path, *, fixed: bool) -> int:
     """Fuzz one target in this process and return 0, or 1 after a finding."""
     warnings.simplefilter("error")
     kept = kept / name
-    (kept / "corpus").mkdir(parents=True, exist_ok=True)
+    kept.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        if GUIDED:
-            return _guided(name, seconds, kept, Path(folder))
-        return _at_random(name, seconds, kept, Path(folder))
+        fuzz = _guided if GUIDED else _at_random
+        files = Path(folder) / "files"
+        grown = Path(folder) / "corpus" if fixed else kept / "corpus"
+        for path in (files, grown):
+            path.mkdir(exist_ok=True)
+        return fuzz(name, seconds, kept, files, grown, _SEED if fixed else None)
 
 
-def _guided(name: str, seconds: int, kept: Path, folder: Path) -> int:
+def _guided(
+    name: str, seconds: int, kept: Path, folder: Path, grown: Path, seed: int | None
+) -> int:
     import atheris  # first: what is imported below is instrumented
 
     with redirect_stderr(StringIO()), atheris.instrument_imports(include=["qconfig"]):
@@ -88,7 +115,8 @@ def _guided(name: str, seconds: int, kept: Path, folder: Path) -> int:
         "-print_final_stats=1",
         "-verbosity=0",
         f"-artifact_prefix={kept}/",
-        str(kept / "corpus"),
+        *([f"-seed={seed}"] if seed is not None else []),
+        str(grown),
         str(CORPUS / name),
     ]
     atheris.Setup([sys.argv[0], *words], run, custom_mutator=change)
@@ -96,13 +124,13 @@ def _guided(name: str, seconds: int, kept: Path, folder: Path) -> int:
     return 0
 
 
-def _at_random(name: str, seconds: int, kept: Path, folder: Path) -> int:
+def _at_random(name: str, seconds: int, kept: Path, folder: Path, _: Path, seed: int | None) -> int:
     from tests.fuzz.mutations import mutated
     from tests.fuzz.targets import attempt
 
     sys.stdout.write("atheris is not installed: seeds are changed at random\n")
     seeds = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
-    rng, runs, end = random.Random(), 0, time.monotonic() + seconds
+    rng, runs, end = random.Random(seed), 0, time.monotonic() + seconds
     while time.monotonic() < end:
         data = mutated(rng.choice(seeds), rng)
         runs += 1
