@@ -76,6 +76,16 @@ def test_a_flipped_bit_names_the_shard(quantized, jobs):
     assert len(found.problems) == 2
 
 
+def test_other_processes_compare_sums(quantized):
+    """They find the list themselves, and what is wrong."""
+    listed(quantized)
+    shard = sorted(quantized.glob("*.safetensors"))[1]
+    flip(shard)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        found = verify_checkpoint(quantized, executor=pool)
+    assert [p.file for p in found.problems if SUMS_FILE in p.message] == [str(shard)]
+
+
 def test_a_checkpoint_without_digests_is_checked_too(tmp_path):
     """Floats of another tool have no digests; a list of sums finds what is wrong with them."""
     source = float_checkpoint(tmp_path / "float", shards=2)
