@@ -78,6 +78,8 @@ def write_checkpoint(
         _check_carried(carried, origin.directory, written)
     run = Run.of(planned, Path(target))
     run.job = job or run.job
+    for name, tensors in run.stored.items():
+        check_safetensors(Path(target) / name, tensors, planned.metadata[name])
     size = sum(planned.sizes.values())
     config_text = strict_json.dumps(dict(config_json)).encode()
     head = None

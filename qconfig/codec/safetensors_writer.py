@@ -30,7 +30,7 @@ from qconfig.codec.strict_json import dumps_compact
 from qconfig.codec.tensor_values import ByteRange, LazyTensor, nbytes
 from qconfig.codec.write_behind import Placed, write_computed
 from qconfig.errors import ContainerError, FieldError, StorageError
-from qconfig.limits import Limits
+from qconfig.limits import Limits, current_limits
 
 Metadata = Mapping[str, str] | Callable[[Digests], Mapping[str, str]]
 """Header metadata; or what makes it from digests, which then are computed while writing.
@@ -195,6 +195,14 @@ def _header(
     path: Path, items: list[_Item], metadata: Mapping[str, str], limits: Limits | None
 ) -> tuple[bytes, int]:
     header = _header_bytes(items, metadata)
+    bounds, length = limits or current_limits(), len(header) - LENGTH_BYTES
+    if length > bounds.header_bytes:
+        raise ContainerError(
+            "the header is too long",
+            found=f"{length} bytes for {len(items)} tensors",
+            expected=f"bytes: {bounds.describe('header_bytes')}",
+            hint="write more, smaller shards: --max-shard-size or max_shard_bytes=",
+        )
     size = len(header) + sum(length for *_, length in items)
     # Reading the header back here means that no rule can differ between reader and writer.
     parse_header(header, file_size=size, path=path, limits=limits)

@@ -82,6 +82,7 @@ def test_the_header_is_bounded(tmp_path: Path) -> None:
     with pytest.raises(ContainerError, match="the header is too long") as caught:
         write_new(tmp_path / "m", lazy_values(sample_tensors()), header_bytes=100)
     assert caught.value.expected == "bytes: at most 100 (Limits.header_bytes)"
+    assert caught.value.hint == "write more, smaller shards: --max-shard-size or max_shard_bytes="
     assert not (tmp_path / "m").exists()
 
 
