@@ -50,6 +50,10 @@ class _Float8Builder:
         scale = TensorSpec(DType.FLOAT32, scale_shape(target.shape, block))
         return Float8TensorLayout(codes, scale, block, target.dtype, **fields)
 
+    def rows_together(self, config: Any, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return self._granularity(config).block_of(target.shape)[0]
+
     def _granularity(self, config: Any) -> AnyGranularity:
         granularity: AnyGranularity = config.granularity
         return granularity

@@ -44,6 +44,10 @@ class Int4WeightOnlyBuilder:
         scale = TensorSpec(target.dtype, (*leading, groups, rows))
         return Int4TensorLayout(qdata, scale, scale, block, target.shape, target.dtype)
 
+    def rows_together(self, config: Int4WeightOnlyConfig, target: Target) -> int:
+        """Return how many rows go together: HQQ searches for those of a matrix together."""
+        return 0 if _is_hqq(config) and len(target.shape) == 2 else 1
+
     def build(self, config: Int4WeightOnlyConfig, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the weight as an Int4Tensor.
 
@@ -59,8 +63,7 @@ class Int4WeightOnlyBuilder:
         from qconfig.tensors.int4_quantize import quantize_tinygemm
 
         block = _checked_block(config, weight)
-        is_hqq = config.int4_choose_qparams_algorithm is Int4ChooseQParamsAlgorithm.HQQ
-        quantize = quantize_hqq if is_hqq else quantize_tinygemm
+        quantize = quantize_hqq if _is_hqq(config) else quantize_tinygemm
         return _tensor(weight, block, *quantize(weight, block[-1]))
 
     def build_with_qparams(
@@ -92,6 +95,10 @@ class Int4WeightOnlyBuilder:
         return _tensor(weight, block, quantize_with(weight, scale, zero_point), scale, zero_point)
 
 
+def _is_hqq(config: Int4WeightOnlyConfig) -> bool:
+    return config.int4_choose_qparams_algorithm is Int4ChooseQParamsAlgorithm.HQQ
+
+
 _GROUP = 128
 """Size of the groups of weights that meet float8 activations."""
 
@@ -115,6 +122,10 @@ class Float8DynamicActivationInt4WeightBuilder:
         )
         layout = Int4WeightOnlyBuilder().layout(scheme, target)
         return evolve(layout, activation_dtype=DType.FLOAT8_E4M3FN)
+
+    def rows_together(self, config: Float8DynamicActivationInt4WeightConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return 1
 
     def build(
         self, config: Float8DynamicActivationInt4WeightConfig, weight: "torch.Tensor"

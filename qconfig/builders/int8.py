@@ -37,6 +37,10 @@ class Int8WeightOnlyBuilder:
         """
         return int8_layout(config.granularity, target)
 
+    def rows_together(self, config: Int8WeightOnlyConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return config.granularity.block_of(target.shape)[0]
+
     def build(self, config: Int8WeightOnlyConfig, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the weight as an Int8Tensor without zero points.
 

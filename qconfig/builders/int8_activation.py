@@ -47,6 +47,10 @@ class Int8DynamicBuilder:
             act_quant_kwargs=_dynamic_kwargs(config),
         )
 
+    def rows_together(self, config: Int8DynamicActivationInt8WeightConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return config.granularity[1].block_of(target.shape)[0]
+
     def build(
         self, config: Int8DynamicActivationInt8WeightConfig, weight: "torch.Tensor"
     ) -> "torch.Tensor":
@@ -131,6 +135,10 @@ class Int8StaticBuilder:
             act_quant_kwargs=_static_kwargs(config, scale),
         )
         return evolve(layout, act_quant_scale=scale, act_quant_zero_point=zero_point)
+
+    def rows_together(self, config: Int8StaticActivationInt8WeightConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return config.granularity[1].block_of(target.shape)[0]
 
     def build(
         self,

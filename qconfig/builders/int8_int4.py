@@ -50,6 +50,10 @@ class Int8DynamicActivationInt4WeightBuilder:
         """
         return _INTX.layout(as_intx(config), target)
 
+    def rows_together(self, config: Int8DynamicActivationInt4WeightConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return _INTX.rows_together(as_intx(config), target)
+
     def build(
         self, config: Int8DynamicActivationInt4WeightConfig, weight: "torch.Tensor"
     ) -> "torch.Tensor":

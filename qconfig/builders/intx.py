@@ -72,6 +72,10 @@ class _Scheme:
             activation_quantization=self.activation,
         )
 
+    def rows_together(self) -> int:
+        is_hqq = self.algorithm is IntxChooseQParamsAlgorithm.HQQ_SCALE_ONLY
+        return 0 if is_hqq else 1  # whose rounds end for all rows at once
+
     def build(self, weight: "torch.Tensor") -> "torch.Tensor":
         from qconfig.tensors.intx_quantize import quantize_intx
 
@@ -170,6 +174,10 @@ class IntxWeightOnlyBuilder:
         """
         return _weight_only(config).layout(target)
 
+    def rows_together(self, config: IntxWeightOnlyConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return _weight_only(config).rows_together()
+
     def build(self, config: IntxWeightOnlyConfig, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the weight as an IntxUnpackedToInt8Tensor.
 
@@ -218,6 +226,10 @@ class Int8DynamicActivationIntxWeightBuilder:
     ) -> IntxUnpackedToInt8TensorLayout:
         """Return the layout that `build` would give; see `IntxWeightOnlyBuilder.layout`."""
         return _dynamic(config).layout(target)
+
+    def rows_together(self, config: Int8DynamicActivationIntxWeightConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return _dynamic(config).rows_together()
 
     def build(
         self, config: Int8DynamicActivationIntxWeightConfig, weight: "torch.Tensor"

@@ -9,7 +9,7 @@ from qconfig.builders.layer_calibration import LayerCalibration
 from qconfig.builders.weights import served_target, weight_refusal
 from qconfig.codec.dtypes import DType
 from qconfig.codec.tensor_values import TensorSpec
-from qconfig.configs.choices import MappingType
+from qconfig.configs.choices import IntxChooseQParamsAlgorithm, MappingType
 from qconfig.configs.granularity import PerGroup
 from qconfig.configs.intx import Int8StaticActivationIntxWeightConfig
 from qconfig.layouts.blocks import check_qparams, scale_shape
@@ -69,6 +69,11 @@ class IntxStaticBuilder:
             output_act_quant_zero_point=scales.output_zero_point,
             weight_sums=sums if _has_sums(target.shape, block, scales) else None,
         )
+
+    def rows_together(self, config: Int8StaticActivationIntxWeightConfig, target: Target) -> int:
+        """Return how many rows go together: the rounds of HQQ end for all rows at once."""
+        algorithm = config.intx_choose_qparams_algorithm
+        return 0 if algorithm is IntxChooseQParamsAlgorithm.HQQ_SCALE_ONLY else 1
 
     def build(
         self,

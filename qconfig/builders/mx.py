@@ -57,6 +57,10 @@ class MXBuilder:
             act_quant_kwargs=_activation(config),
         )
 
+    def rows_together(self, config: MXDynamicActivationMXWeightConfig, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return 1
+
     def build(
         self, config: MXDynamicActivationMXWeightConfig, weight: "torch.Tensor"
     ) -> "torch.Tensor":

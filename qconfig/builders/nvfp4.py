@@ -53,6 +53,10 @@ class _NVFP4Builder:
             act_quant_kwargs=_activation(config),
         )
 
+    def rows_together(self, config: _Config, target: Target) -> int:
+        """Return how many rows go together, see `BuildsByRows`."""
+        return 0 if _has_second(config) and len(target.shape) == 2 else 1
+
     def _tensor(
         self, config: _Config, weight: "torch.Tensor", act_scale: "torch.Tensor | None"
     ) -> "torch.Tensor":

@@ -13,7 +13,9 @@ from qconfig.configs.granularity import PerAxis
 from qconfig.configs.quant_choices import ScaleKind
 from qconfig.configs.scale_shapes import (
     GroupwiseConfig,
+    axis_of,
     given_scale_shape,
+    group_dim_of,
     value_shape,
     zero_point_shape,
 )
@@ -86,6 +88,12 @@ class QuantWeightBuilder:
         """
         return stored_disagreement(config, found, expected)
 
+    def rows_together(self, config: Any, target: Target) -> int:
+        """Return how many rows go together: those that share a scale."""
+        if isinstance(config, GroupwiseConfig):
+            return 0 if group_dim_of(config, len(target.shape)) == 0 else 1
+        return 1 if axis_of(config, len(target.shape)) == 0 else 0
+
     def build(self, config: Any, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the weight as a quant tensor, without gradients.
 
@@ -100,16 +108,16 @@ class QuantWeightBuilder:
         import torch
 
         from qconfig.modules.made_tensors import made_tensor
-        from qconfig.tensors.quantizers import quantize_weight
-        from qconfig.tensors.unquantizable import not_finite
+        from qconfig.tensors.quantizers import quantize_by_slabs
+        from qconfig.tensors.unquantizable import is_finite, not_finite
 
         served_target(weight, _WHAT, partial(self.refusal, config))
         with torch.no_grad():
             values = weight.detach()
-            if not bool(values.isfinite().all()):
+            if not is_finite(values):
                 raise not_finite(values)
-            found = quantize_weight(values, config)
-            if not all(bool(part.isfinite().all()) for part in found):
+            found = quantize_by_slabs(values, config)
+            if not all(is_finite(part) for part in found):
                 raise not_finite(values, values.dtype)
             return made_tensor(config, found, values.shape, training=False)
 

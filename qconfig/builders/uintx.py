@@ -46,6 +46,15 @@ class UIntxWeightOnlyBuilder:
             zero_point_domain=domain,
         )
 
+    def rows_together(self, config: UIntxWeightOnlyConfig, target: Target) -> int:
+        """Return how many rows go together.
+
+        The rounds of HQQ end for all rows at once; a scale whose inverse float16 does not hold has
+        all rows computed in float32.
+        """
+        is_hqq = config.algorithm is UIntxChooseQParamsAlgorithm.HQQ
+        return 0 if is_hqq or target.dtype is DType.FLOAT16 else 1
+
     def build(self, config: UIntxWeightOnlyConfig, weight: "torch.Tensor") -> "torch.Tensor":
         """Return the weight as a UintxTensor.
 

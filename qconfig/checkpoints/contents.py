@@ -1,6 +1,6 @@
 """What goes into a new checkpoint: logical tensors per shard, in the order they are made."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,6 +15,7 @@ from qconfig.checkpoints.record import (
 )
 from qconfig.codec.digests import Digests
 from qconfig.codec.layout_values import present_fields, with_values
+from qconfig.codec.tensor_parts import Whole
 from qconfig.codec.tensor_values import LazyTensor, TensorSpec, nbytes
 from qconfig.errors import CheckpointError, LayoutError
 from qconfig.versioning import Layout
@@ -73,41 +74,75 @@ class ShardContents:
 
 @define
 class _BuildOnce:
-    """Builds a quantized tensor when its first field is asked for, and lets go after the last."""
+    """Builds a quantized tensor when its first field is asked for, and lets go after the last.
+
+    Where it is built by rows, the first field passes by, and only the others wait as a whole.
+    """
 
     build: "Callable[[], Layout]"
     expected: Layout
+    by_rows: "Callable[[], Iterator[Layout]] | None" = None
     _pending: "dict[str, torch.Tensor]" = attrs.field(factory=dict, init=False)
+
+    def parts(self, field: str) -> "Iterator[torch.Tensor]":
+        if field in self._pending or self.by_rows is None:
+            yield self.take(field)
+            return
+        self._pending = {}
+        wholes = {name: Whole(getattr(self.expected, name)) for name in self._fields}
+        for layout in self.by_rows():
+            self._check(layout)
+            for name, whole in wholes.items():
+                part = getattr(layout, name)
+                if name == field and whole.passes(part):
+                    yield part
+                else:
+                    whole.put(part)
+                del part
+        passed = wholes[field].is_empty
+        self._pending = {n: w.tensor for n, w in wholes.items() if n != field}
+        if not passed:
+            yield wholes[field].tensor
 
     def take(self, field: str) -> "torch.Tensor":
         if field not in self._pending:
-            self._pending = self._built()
+            layout = self.build()
+            self._check(layout)
+            self._pending = {name: getattr(layout, name) for name in self._fields}
         return self._pending.pop(field)
 
-    def _built(self) -> "dict[str, torch.Tensor]":
-        layout = self.build()
+    @property
+    def _fields(self) -> list[str]:
+        return present_fields(self.expected)
+
+    def _check(self, layout: Layout) -> None:
         fields = present_fields(layout)
-        if fields != present_fields(self.expected):
+        if fields != self._fields:
             raise LayoutError(
                 "a builder gave other tensors than it had planned",
                 found=fields,
-                expected=", ".join(present_fields(self.expected)),
+                expected=", ".join(self._fields),
             )
-        return {field: getattr(layout, field) for field in fields}
 
 
-def deferred(expected: Layout, build: "Callable[[], Layout]") -> Layout:
+def deferred(
+    expected: Layout,
+    build: "Callable[[], Layout]",
+    by_rows: "Callable[[], Iterator[Layout]] | None" = None,
+) -> Layout:
     """Return a layout whose tensors are built together when the first of them is written.
 
     Args:
         expected: the layout that `build` will give, with specs in place of tensors.
         build: makes the layout with real tensors.
+        by_rows: makes layouts of some rows at a time, which together are that one.
     """
-    once = _BuildOnce(build, expected)
+    once = _BuildOnce(build, expected, by_rows)
 
     def lazy(field: str) -> LazyTensor:
         spec: TensorSpec = getattr(expected, field)
-        return LazyTensor(spec.dtype, spec.shape, lambda: once.take(field))
+        parts = None if by_rows is None else lambda _: once.parts(field)
+        return LazyTensor(spec.dtype, spec.shape, lambda: once.take(field), parts=parts)
 
     lazies: dict[str, Any] = {field: lazy(field) for field in present_fields(expected)}
     return with_values(expected, lazies)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, as_completed, wait
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from threading import Lock, local
 from time import monotonic
@@ -262,17 +263,28 @@ class Job:
         return with_values(layout, {n: self._timed(t, Phase.READ) for n, t in fields.items()})
 
     def _timed(self, tensor: LazyTensor, phase: Phase) -> LazyTensor:
-        load = tensor.load
+        load, read, parts = tensor.load, tensor.read, tensor.parts
 
-        def timed() -> "torch.Tensor":
+        def timed(call: "Callable[..., Any]", *given: Any) -> Any:
             self._import_torch()
             before = self.switch(phase)
             try:
-                return load()
+                return call(*given)
             finally:
                 self.switch(before)
 
-        return LazyTensor(tensor.dtype, tensor.shape, timed, tensor.source, tensor.read)
+        def timed_parts(multiple: int) -> "Iterator[torch.Tensor]":
+            made = parts(multiple) if parts else iter(())
+            while (part := timed(next, made, None)) is not None:
+                yield part
+                del part
+
+        return evolve(
+            tensor,
+            load=partial(timed, load),
+            read=read and partial(timed, read),
+            parts=timed_parts if parts else None,
+        )
 
     def _lap(self) -> _Lap:
         try:

@@ -1,7 +1,8 @@
 """Quantize a checkpoint file to file, one tensor at a time."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,12 @@ from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.resharding import check_shard_size, in_shards
 from qconfig.checkpoints.write import write_checkpoint
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.engine.calibrated import build_layer, check_calibrated, with_calibration_notes
+from qconfig.engine.calibrated import (
+    build_layer,
+    check_calibrated,
+    layer_by_rows,
+    with_calibration_notes,
+)
 from qconfig.engine.chosen import chosen_config
 from qconfig.engine.modules import with_checkpoint_notes
 from qconfig.engine.plan import make_plan
@@ -220,12 +226,24 @@ def _quantized(
     config = chosen_config(plan, entry)
     expected = builder_of(config).layout(config, Target(entry.fqn, tensor.shape, tensor.dtype))
 
-    def build() -> Layout:
-        try:
-            built: Any = build_layer(config, tensor.load(), entry.fqn, calibration)
-        except QconfigError as error:
-            raise error.at(file=file, fqn=entry.fqn) from None
-        layout: Layout = built.to_layout()
-        return layout
+    made_by_rows = layer_by_rows(config, tensor, entry.fqn, calibration)
 
-    return deferred(expected, build)
+    def build() -> Layout:
+        with _at(file, entry.fqn):
+            built: Any = build_layer(config, tensor.load(), entry.fqn, calibration)
+            layout: Layout = built.to_layout()
+            return layout
+
+    def by_rows() -> Iterator[Layout]:
+        with _at(file, entry.fqn):
+            yield from made_by_rows() if made_by_rows else ()
+
+    return deferred(expected, build, by_rows if made_by_rows else None)
+
+
+@contextmanager
+def _at(file: Path, fqn: str) -> Iterator[None]:
+    try:
+        yield
+    except QconfigError as error:
+        raise error.at(file=file, fqn=fqn) from None

@@ -1,14 +1,18 @@
 """Which planned layers need calibration, whether they have it, and building with it."""
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from qconfig.builders.by_rows import build_by_rows, rows_together
 from qconfig.builders.calibrated import build_calibrated, needs_calibration
+from qconfig.builders.layer_calibration import LayerCalibration
 from qconfig.calibration.calibration import Calibration
+from qconfig.codec.tensor_values import LazyTensor
 from qconfig.engine.plan_document import Action, Plan, PlanEntry
 from qconfig.errors import PlanError, QconfigError, UsageError, raise_problems, shown
-from qconfig.versioning import Config, registry
+from qconfig.versioning import Config, Layout, registry
 
 if TYPE_CHECKING:
     import torch
@@ -79,8 +83,28 @@ def build_layer(
     Raises:
         QconfigError: whatever the builder raises.
     """
-    layer = None if calibration is None else calibration.layer(fqn.rpartition(".")[0])
-    return build_calibrated(config, weight, layer)
+    return build_calibrated(config, weight, _layer(fqn, calibration))
+
+
+def layer_by_rows(
+    config: Config, weight: LazyTensor, fqn: str, calibration: Calibration | None
+) -> Callable[[], Iterator[Layout]] | None:
+    """Return what builds a few rows of a weight at a time, or None where it is built as a whole.
+
+    Args:
+        config: the config.
+        weight: the float weight; it is read when the rows are built.
+        fqn: its name.
+        calibration: of the whole model, or None.
+    """
+    together = rows_together(config, weight)
+    if not together:
+        return None
+    return lambda: build_by_rows(config, weight, _layer(fqn, calibration), together=together)
+
+
+def _layer(fqn: str, calibration: Calibration | None) -> LayerCalibration | None:
+    return None if calibration is None else calibration.layer(fqn.rpartition(".")[0])
 
 
 def _waiting(plan: Plan) -> list[list[PlanEntry]]:

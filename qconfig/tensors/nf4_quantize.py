@@ -36,21 +36,23 @@ def quantize_nf4(weight: torch.Tensor, block_size: int, scaler_block_size: int) 
         BuildError: the weight holds NaN or infinity.
     """
     weight = weight.detach()
-    if not bool(weight.isfinite().all()):
-        raise not_finite(weight, weight.dtype)
     table = torch.tensor(TABLE, dtype=weight.dtype, device=weight.device)
     blocks = weight.reshape(-1, block_size)
-    largest = blocks.abs().amax(1)
+    step = 2 * max(1, slab_elements(weight, 16 * weight.itemsize) // (2 * block_size))
+    largest = torch.empty(blocks.shape[0], dtype=weight.dtype, device=weight.device)
+    for start in range(0, blocks.shape[0], step):
+        largest[start : start + step] = blocks[start : start + step].abs().amax(1)
+    if not bool(largest.isfinite().all()):
+        raise not_finite(weight, weight.dtype)
     mean = largest.mean()
     groups = (largest - mean).view(-1, scaler_block_size)
     factor = 256 / (2 * groups.abs().amax(1, keepdim=True))
     scalers = (groups * factor).round().clamp(-128, 127).nan_to_num().to(torch.int8)
-    codes = torch.empty(blocks.shape, dtype=torch.uint8, device=weight.device)
-    step = max(1, slab_elements(weight, 16 * weight.itemsize) // block_size)
+    data = torch.empty(weight.numel() // 2, dtype=torch.uint8, device=weight.device)
     for start in range(0, blocks.shape[0], step):
         rows = slice(start, start + step)
         scaled = (blocks[rows] / largest[rows].unsqueeze(1)).nan_to_num_()
-        codes[rows] = (scaled.unsqueeze(2) - table).abs().min(2).indices.to(torch.uint8)
-    pairs = codes.view(-1, 2)
-    data = pairs[:, 0] << 4 | pairs[:, 1]
+        codes = (scaled.unsqueeze(2) - table).abs().min(2).indices.to(torch.uint8).view(-1, 2)
+        first = start * block_size // 2
+        torch.bitwise_or(codes[:, 0] << 4, codes[:, 1], out=data[first : first + len(codes)])
     return data, scalers.flatten(), factor.flatten(), mean, table

@@ -15,9 +15,12 @@ UIntXWeightOnlyConfig had, 2**-23, and 1e-5 for SYMMETRIC as its 8 bits have. HQ
 see `qconfig.tensors.int4_hqq`; with other than 4 bits the first `z` is not rounded.
 """
 
+from collections.abc import Iterator
+
 import torch
 
 from qconfig.configs.uintx import UIntxChooseQParamsAlgorithm
+from qconfig.tensors.slab_size import slab_elements
 from qconfig.tensors.unquantizable import not_finite
 
 _LEAST, _LEAST_SYMMETRIC = 2.0**-23, 1e-5
@@ -72,39 +75,62 @@ def _affine(groups: torch.Tensor, high: int, *, symmetric: bool) -> Quantized:
     inverse = 1.0 / scale
     if bool(inverse.isinf().any()):  # of the least scales in float16
         inverse = torch.where(inverse.isinf(), 1.0 / scale.float(), inverse.float())
-    codes = torch.round(groups * inverse.unsqueeze(2)).add(zero_point.unsqueeze(2))
-    return codes.clamp(0, high).nan_to_num().to(torch.uint8), scale, zero_point
+    codes = torch.empty(groups.shape, dtype=torch.uint8, device=groups.device)
+    for rows in _slabs(groups):
+        scaled = torch.round(groups[rows] * inverse[rows].unsqueeze(2))
+        scaled = scaled.add(zero_point[rows].unsqueeze(2)).clamp(0, high)
+        codes[rows] = scaled.nan_to_num().to(torch.uint8)
+    return codes, scale, zero_point
 
 
 def _hqq(groups: torch.Tensor, bits: int) -> Quantized:
     high, middle = (1 << bits) - 1, 1 << (bits - 1)
-    kind, values = groups.dtype, groups.to(torch.promote_types(groups.dtype, torch.float32))
-    low = values.amin(2, keepdim=True)
-    factor = (high / (values.amax(2, keepdim=True) - low)).clamp(max=_LARGEST_FACTOR)
+    kind, wide = groups.dtype, torch.promote_types(groups.dtype, torch.float32)
+    low, most = groups.amin(2, keepdim=True).to(wide), groups.amax(2, keepdim=True).to(wide)
+    factor = (high / (most - low)).clamp(max=_LARGEST_FACTOR)
     zero = -low * factor
     if bits == 4:
         zero = zero.round()
-    zero = _improved(values, factor, zero, high)
-    codes = torch.round(values * factor + zero).clamp(0, high).nan_to_num().to(torch.uint8)
+    _improve(groups, factor, zero, high)
+    codes = torch.empty(groups.shape, dtype=torch.uint8, device=groups.device)
+    for rows in _slabs(groups):
+        scaled = groups[rows].to(wide) * factor[rows] + zero[rows]
+        codes[rows] = torch.round(scaled).clamp(0, high).nan_to_num().to(torch.uint8)
     scale = 1.0 / factor
     zero_point = (middle - zero) * scale
     return codes, scale.squeeze(2).to(kind), zero_point.squeeze(2).to(kind)
 
 
-def _improved(
-    values: torch.Tensor, factor: torch.Tensor, zero: torch.Tensor, high: int
-) -> torch.Tensor:
-    """Return better zeros: those of the rounds until the mean error falls no more."""
+def _improve(groups: torch.Tensor, factor: torch.Tensor, zero: torch.Tensor, high: int) -> None:
+    """Better the zeros in rounds, until the mean error of the whole weight falls no more."""
     best, beta = 1e4, _BETA
-    for _ in range(_ROUNDS if values.numel() else 0):
-        codes = torch.round(values * factor + zero).clamp(0, high)
-        error = values - (codes - zero) / factor
-        size = error.abs()
-        shrunk = torch.sign(error) * torch.relu(size - (1.0 / beta) * torch.pow(size, _NORM - 1))
-        zero = torch.mean(codes - (values - shrunk) * factor, 2, keepdim=True)
+    for _ in range(_ROUNDS if groups.numel() else 0):
+        total = 0.0
+        for rows in _slabs(groups):
+            total += _improve_slab(
+                groups[rows].to(zero.dtype), factor[rows], zero[rows], high, beta
+            )
         beta *= _KAPPA
-        mean = float(size.mean())
+        mean = float(torch.tensor(total / groups.numel(), dtype=zero.dtype))
         if not mean < best:
             break
         best = mean
-    return zero
+
+
+def _improve_slab(
+    values: torch.Tensor, factor: torch.Tensor, zero: torch.Tensor, high: int, beta: float
+) -> float:
+    """Replace the zeros of some rows by better ones; return the sum of the errors before."""
+    codes = torch.round(values * factor + zero).clamp(0, high)
+    error = values - (codes - zero) / factor
+    size = error.abs()
+    shrunk = torch.sign(error) * torch.relu(size - (1.0 / beta) * torch.pow(size, _NORM - 1))
+    zero.copy_(torch.mean(codes - (values - shrunk) * factor, 2, keepdim=True))
+    return float(size.sum(-1).sum(dtype=torch.float64))
+
+
+def _slabs(groups: torch.Tensor) -> Iterator[slice]:
+    """Yield rows whose copies in float32 stay in cache."""
+    step = max(1, slab_elements(groups, 32) // max(1, groups.shape[1] * groups.shape[2]))
+    for start in range(0, groups.shape[0], step):
+        yield slice(start, start + step)

@@ -5,6 +5,16 @@ import torch
 from qconfig.errors import BuildError
 
 
+_AT_ONCE = 1 << 20
+
+
+def is_finite(values: torch.Tensor) -> bool:
+    """Return whether no element is NaN or infinite, with little memory beside them."""
+    flat = values.reshape(-1)
+    starts = range(0, flat.numel(), _AT_ONCE)
+    return all(bool(flat[start : start + _AT_ONCE].isfinite().all()) for start in starts)
+
+
 def not_finite(weight: torch.Tensor, scale_dtype: torch.dtype = torch.float32) -> BuildError:
     """Return the error of a weight that has no finite scale.
 

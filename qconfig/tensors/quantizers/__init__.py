@@ -23,6 +23,7 @@ from qconfig.tensors.quantizers.weights import (
     bit_width_of,
     first_threshold,
     first_zero_point,
+    quantize_by_slabs,
     quantize_weight,
 )
 from qconfig.tensors.quantizers.zero_points import shifted_zero_point
@@ -38,6 +39,7 @@ __all__ = [
     "from_groups",
     "int_levels",
     "lowest",
+    "quantize_by_slabs",
     "quantize_float",
     "quantize_int",
     "quantize_weight",

@@ -32,6 +32,7 @@ from qconfig.tensors.quantizers.scales import (
 )
 from qconfig.tensors.quantizers.statistics import lowest, scale_statistic, statistics_view
 from qconfig.tensors.quantizers.zero_points import magnitude, shifted_zero_point
+from qconfig.tensors.slab_size import slab_elements
 
 IntConfig = IntQuantConfig | GroupwiseIntQuantConfig
 FloatConfig = FloatQuantConfig | GroupwiseFloatQuantConfig
@@ -88,6 +89,30 @@ def quantize_weight(
         straight_through=passes,
     )
     return found, scale, zero
+
+
+def quantize_by_slabs(
+    weight: torch.Tensor, config: AnyConfig
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return what `quantize_weight` does, with little memory where one scale serves all.
+
+    Args:
+        weight: as there, without gradients.
+        config: how.
+    """
+    if isinstance(config, GroupwiseConfig) or axis_of(config, weight.dim()) is not None:
+        return quantize_weight(weight, config)
+    threshold = first_threshold(weight, config)
+    zero = None if isinstance(config, FloatConfig) else first_zero_point(weight, config)
+    values = torch.empty_like(weight, memory_format=torch.contiguous_format)
+    step = max(1, slab_elements(weight, 8 * weight.itemsize) // max(1, weight[0].numel()))
+    scale = zero_point = weight
+    for start in range(0, weight.shape[0], step):
+        rows = slice(start, start + step)
+        values[rows], scale, zero_point = quantize_weight(
+            weight[rows], config, threshold=threshold, zero_point=zero
+        )
+    return values, scale, zero_point
 
 
 def bit_width_of(config: IntConfig, like: torch.Tensor) -> torch.Tensor:
