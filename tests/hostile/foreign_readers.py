@@ -7,6 +7,7 @@ the weights.
 
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -15,10 +16,12 @@ from pathlib import Path
 from tests.hostile.reader_cases import OURS, Case
 from tests.hostile.readers import HANGS, REFUSES, TAKES
 
-DIES = "dies"
+DIES, FILLS = "dies", "fills memory"
 RELEASES = {"transformers": "transformers", "compressed-tensors": "compressed_tensors"}
 """The module of each library."""
 _SECONDS = 20
+_MOST_BYTES = 10**6
+_MOST_MEMORY = 2 * 10**9
 _MODEL = {
     "model_type": "llama",
     "hidden_size": 32,
@@ -35,10 +38,13 @@ def with_model(path: Path) -> Path:
     """Put the members of a tiny model last in config.json, whatever else it has."""
     file = path / "config.json"
     members = json.dumps(_MODEL)[1:]
-    if file.is_file():
-        file.write_text(f"{file.read_text('utf-8')[:-1]}, {members}", "utf-8")
-    elif not file.is_symlink():
+    if not os.path.lexists(file):
         file.write_text("{" + members, "utf-8")
+    elif file.is_file() and file.stat().st_size < _MOST_BYTES:
+        text = file.read_text("utf-8")
+        if text.endswith("}") and text.count("{") == 1:
+            between = "" if text.endswith("{}") else ", "
+            file.write_text(f"{text[:-1]}{between}{members}", "utf-8")
     return path
 
 
@@ -98,14 +104,25 @@ def foreign(case: Case) -> Mapping[str, tuple[str, Callable[[Path], None]]]:
     return {}
 
 
+def _data_bytes() -> int:
+    """Return how much memory this process has of its own."""
+    said = Path("/proc/self/status").read_text("utf-8")
+    line = next(line for line in said.splitlines() if line.startswith("VmData:"))
+    return int(line.split()[1]) * 1024
+
+
 def verdict_apart(read: Callable[[Path], None], path: Path) -> str:
     """Return what a reader makes of a path, in a fork of this process."""
     child = os.fork()
     if child == 0:
         signal.alarm(_SECONDS)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        most = _MOST_MEMORY + _data_bytes()
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         try:
             read(path)
+        except MemoryError:
+            os._exit(2)
         except BaseException:  # noqa: BLE001 - whatever it is, the fork ends here
             os._exit(1)
         os._exit(0)
@@ -113,4 +130,4 @@ def verdict_apart(read: Callable[[Path], None], path: Path) -> str:
     sys.stdout.flush()
     if status == -signal.SIGALRM:
         return HANGS
-    return {0: TAKES, 1: REFUSES}.get(status, DIES)
+    return {0: TAKES, 1: REFUSES, 2: FILLS}.get(status, DIES)

@@ -51,15 +51,15 @@ def bind(path: Path) -> None:
         bound.bind(path.name)
 
 
-def elsewhere(content: str) -> Callable[[Path], None]:
-    """Return a function that makes a link to a sound file outside of the checkpoint."""
+def linked_out(name: str) -> s.Make:
+    """Return a maker of a sharded checkpoint with a link to where one of its files went."""
 
-    def put(path: Path) -> None:
-        target = path.parent.parent / "elsewhere.json"
-        target.write_text(content)
-        path.symlink_to(target)
+    def change(folder: Path) -> None:
+        target = folder.parent / "moved.json"
+        (folder / name).rename(target)
+        (folder / name).symlink_to(target)
 
-    return put
+    return s.sharded(change)
 
 
 def huge(path: Path) -> None:
@@ -129,19 +129,15 @@ def _no_files() -> Iterator[Item]:
         "a directory": (os.mkdir, "a directory"),
         "endless": (lambda path: path.symlink_to("/dev/zero"), f"{LINK} that leaves its directory"),
         "a link to itself": (lambda path: path.symlink_to(path.name), "leads nowhere"),
-        "a link out": (elsewhere('{"weight_map": {}}'), f"{LINK} that leaves its directory"),
         "a terabyte": (huge, "1099511627776 bytes"),
     }
     for number, name in ((46, "config.json"), (47, s.INDEX)):
         for what, (put, words) in kinds.items():
             yield Item(number, f"{name} is {what}", instead_of(name, put), words=(name, words))
-    yield Item(
-        46,
-        "config.json is a link out, followed",
-        instead_of("config.json", elsewhere("{}")),
-        code=0,
-        options=("--follow-symlinks",),
-    )
+        what, make = f"{name} is a link out", linked_out(name)
+        words = f"{LINK} that leaves its directory"
+        yield Item(number, what, make, words=(name, words))
+        yield Item(number, f"{what}, followed", make, code=0, options=("--follow-symlinks",))
     yield Item(48, "file of a terabyte", huge_shard, words=("bytes after the last tensor",))
     yield Item(48, "shard is a socket", s.replace_shard(bind), words=(s.SHARDS[1], "a socket"))
 

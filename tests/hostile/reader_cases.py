@@ -13,6 +13,7 @@ from typing import Any
 from attrs import frozen
 
 from tests.hostile.items import ITEMS
+from tests.hostile.more_files import FILES
 from tests.hostile.samples import INDEX, SHARDS, document, sharded
 from tests.torchao_files import DATA
 
@@ -47,7 +48,7 @@ def files() -> Iterator[Case]:
     """Yield the items that are checkpoints, without those that differ in options alone."""
     yield Case("files", 0, "nothing wrong", lambda folder: {OURS: sharded()(folder)})
     seen = set()
-    for item in ITEMS:
+    for item in [*ITEMS, *FILES]:
         what = item.what.partition(",")[0] if item.number == 12 else item.what
         if item.options or "config" in item.verbs or item.verbs[-1:] == ("quantize",):
             continue
@@ -103,6 +104,12 @@ _LITERALS = {
     },
     33: {"100000 levels": "[" * 100_000 + "]" * 100_000},
     34: {f"group_size {literal}": literal for literal in ("NaN", "Infinity", "-Infinity")},
+    59: {
+        **{f"group_size {literal}": literal for literal in ("1e999", "1e-999")},
+        "group_size of half a character": '"\\ud800"',
+        "two documents": "32} {",
+        "a key that is a NUL": '32, "\\u0000": 1',
+    },
 }
 FORMS = {
     OURS: '{"type": "Int4WeightOnlyConfig", "version": 1, "group_size": %s}',
@@ -113,6 +120,16 @@ FORMS = {
     ),
 }
 """A config of groups of 32 in the words of each library, open at the size."""
+
+
+def rules(match: str) -> dict[str, str]:
+    """Return rules with one pattern, in our words and in those of torchao."""
+    row = {"type": "Int8WeightOnlyConfig", "version": 3}
+    rule = {"match": match, "use": "row"}
+    theirs = {"_type": "Int8WeightOnlyConfig", "_version": 2, "_data": {}}
+    named = {"_type": "FqnToConfig", "_version": 1, "_data": {"fqn_to_config": {match: theirs}}}
+    ours = {"type": "FqnToConfig", "version": 2, "configs": {"row": row}, "rules": [rule]}
+    return {OURS: json.dumps(ours), "torchao": json.dumps(named)}
 
 
 def configs() -> Iterator[Case]:
@@ -133,6 +150,8 @@ def configs() -> Iterator[Case]:
             '{"weight_dtype": {"_type": "torch.dtype", "_data": "load"}}}'
         ),
     }
+    for match in ("re:(a+)+$", "re:[", "re:(?P<\u202e>a)"):
+        texts[(63, f"pattern {match!a}")] = rules(match)
     for (number, what), forms in texts.items():
 
         def make(folder: Path, forms: Mapping[str, str] = forms) -> Mapping[str, Path]:

@@ -20,9 +20,9 @@ TAKES, REFUSES, VERIFY, DROPS, HANGS = "takes", "refuses", "verify refuses", "dr
 NONE = "–"
 Read = Callable[[Path], str | None]
 
-_UNSEEN = frozenset({10, 11, 12, 13, 14, 15, 16, 17, 33, 36, 37, 40})
+_UNSEEN = frozenset({10, 11, 12, 13, 14, 15, 16, 17, 33, 36, 37, 40, 45, 46, 47, 49, 50})
 _LAYOUTS = frozenset({35, 38, 39})
-_MAY_BLOCK = frozenset({18, 19, 20})
+_MAY_BLOCK = frozenset({18, 19, 20, 48})
 _SECONDS = 3
 _OPEN_ALL = (
     "import sys, safetensors\n"
