@@ -144,14 +144,13 @@ def quantize_checkpoint(
     check_shard_size(max_shard_bytes)
     opened = partial(
         _opened,
-        Path(source).absolute(),
-        config,
+        config=config,
         allow_unmatched=allow_unmatched,
         calibration=calibration,
         follow_symlinks=follow_symlinks,
         dialect=dialect,
     )
-    checkpoint, plan = opened(job)
+    checkpoint, plan = opened(Path(source), job)
     check_calibrated(plan, calibration)
     write_checkpoint(
         target,
@@ -161,7 +160,9 @@ def quantize_checkpoint(
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
-        replan=partial(_replanned, opened, calibration, max_shard_bytes),
+        replan=partial(
+            _replanned, partial(opened, Path(source).absolute()), calibration, max_shard_bytes
+        ),
         options={"calibration": calibration and calibration_digest(calibration)},
         sha256=sha256,
     )
@@ -171,9 +172,9 @@ def quantize_checkpoint(
 
 def _opened(
     source: Path,
-    config: Config,
     job: Job,
     *,
+    config: Config,
     allow_unmatched: bool,
     calibration: Calibration | None,
     follow_symlinks: bool,

@@ -137,7 +137,6 @@ def upgrade_checkpoint(
     check_shard_size(max_shard_bytes)
     opened = partial(
         open_checkpoint,
-        Path(source).absolute(),
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=Writer.of(writer),
@@ -145,7 +144,7 @@ def upgrade_checkpoint(
         guidance=Guidance(config, missing or {}, tuple(dropped)),
         place=StateDictPlace(key, strip_prefix),
     )
-    checkpoint = job.reading(opened())
+    checkpoint = job.reading(opened(source))
     config = stored_config(checkpoint)
     layouts = _converted(checkpoint)
     shards = _shards(checkpoint, layouts, max_shard_bytes)
@@ -167,7 +166,7 @@ def upgrade_checkpoint(
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
-        replan=partial(_replanned, opened, max_shard_bytes),
+        replan=partial(_replanned, partial(opened, Path(source).absolute()), max_shard_bytes),
         options={"missing": list((missing or {}).items()), "writer": str(writer)},
         sha256=sha256,
     )
@@ -189,7 +188,7 @@ def _problems(
     job = Job("verify", listener)
     reopen = partial(open_checkpoint, Path(target).absolute())
     try:
-        written = reopen()
+        written = open_checkpoint(target)
     except QconfigError as error:
         return tuple(error.problems)
     return verify_opened(written, job, executor=executor, reopen=reopen).problems

@@ -92,9 +92,8 @@ def verify_checkpoint(
         QconfigError: the checkpoint cannot even be opened.
     """
     job = Job("verify", listener)
-    reopen = partial(
+    opened = partial(
         open_checkpoint,
-        Path(path).absolute(),
         strict=strict,
         follow_symlinks=follow_symlinks,
         dialect=dialect,
@@ -102,7 +101,11 @@ def verify_checkpoint(
         keep_config=keep_config,
     )
     return verify_opened(
-        reopen(), job, executor=executor, reopen=reopen, follow_symlinks=follow_symlinks
+        opened(path),
+        job,
+        executor=executor,
+        reopen=partial(opened, Path(path).absolute()),
+        follow_symlinks=follow_symlinks,
     )
 
 

@@ -113,21 +113,22 @@ class RunLock:
         """
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
-            is_held = False
+            lock = cls(path, descriptor)
             try:
                 _lock(descriptor)
-                is_held = _is_at(descriptor, path)
-                if is_held:
+                if _is_at(descriptor, path):
                     os.ftruncate(descriptor, 0)
                     write_all(descriptor, Holder.this_process().to_bytes())
-                    return cls(path, descriptor)
-            except BaseException:
-                with suppress(OSError):
-                    if is_held:
-                        path.unlink()
-                    os.close(descriptor)
+                    return lock
+            except LockedError:
+                lock.release()
                 raise
-            os.close(descriptor)  # its last holder has removed the file meanwhile
+            except BaseException:
+                with suppress(OSError):  # nobody else holds it, or we could not tell
+                    path.unlink()
+                lock.release()
+                raise
+            lock.release()  # its last holder has removed the file meanwhile
 
     def release(self) -> None:
         """Let go of the lock; the file stays."""

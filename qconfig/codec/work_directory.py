@@ -188,7 +188,8 @@ def _lock_taken(target: Path, path: Path) -> RunLock:
 
 def _prepared(target: Path, path: Path, head: Mapping[str, Any] | None) -> WorkDirectory:
     journal = Journal.read(path / JOURNAL)
-    if journal is not None and not (path / CONTENT).is_dir():
+    content = path / CONTENT
+    if content.is_symlink() or not content.is_dir():
         journal = None  # of a run that has placed its target, which is gone since
     finished = {} if journal is None else parts_of(journal)
     if journal is not None and finished:
@@ -196,8 +197,9 @@ def _prepared(target: Path, path: Path, head: Mapping[str, Any] | None) -> WorkD
         work = WorkDirectory(target, path, journal, finished)
         _remove_unfinished(work)
         return work
-    content = path / CONTENT
-    if content.is_symlink() or content.exists():
+    if content.is_symlink() or content.is_file():
+        content.unlink()
+    elif content.exists():
         shutil.rmtree(content)
     (path / JOURNAL).unlink(missing_ok=True)
     content.mkdir()

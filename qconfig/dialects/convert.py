@@ -162,13 +162,12 @@ def convert_to_torchao(
     check_shard_size(max_shard_bytes)
     opened = partial(
         open_checkpoint,
-        Path(source).absolute(),
         follow_symlinks=follow_symlinks,
         dialect=dialect,
         writer=Writer.of(writer),
         keep_config=keep_config,
     )
-    checkpoint = opened()
+    checkpoint = opened(source)
     if dry_run or target is None:
         report = _report(checkpoint, as_torchao(checkpoint, max_shard_bytes))
         job.done()
@@ -180,7 +179,7 @@ def convert_to_torchao(
         follow_symlinks=follow_symlinks,
         executor=executor,
         job=job,
-        opened=opened,
+        opened=partial(opened, Path(source).absolute()),
         max_shard_bytes=max_shard_bytes,
         sha256=sha256,
     )
