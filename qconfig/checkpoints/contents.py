@@ -129,6 +129,7 @@ def deferred(
     expected: Layout,
     build: "Callable[[], Layout]",
     by_rows: "Callable[[], Iterator[Layout]] | None" = None,
+    work: int = 0,
 ) -> Layout:
     """Return a layout whose tensors are built together when the first of them is written.
 
@@ -136,13 +137,14 @@ def deferred(
         expected: the layout that `build` will give, with specs in place of tensors.
         build: makes the layout with real tensors.
         by_rows: makes layouts of some rows at a time, which together are that one.
+        work: bytes of memory that this takes; 0 if nobody says.
     """
     once = _BuildOnce(build, expected, by_rows)
 
     def lazy(field: str) -> LazyTensor:
         spec: TensorSpec = getattr(expected, field)
         parts = None if by_rows is None else lambda _: once.parts(field)
-        return LazyTensor(spec.dtype, spec.shape, lambda: once.take(field), parts=parts)
+        return LazyTensor(spec.dtype, spec.shape, lambda: once.take(field), parts=parts, work=work)
 
     lazies: dict[str, Any] = {field: lazy(field) for field in present_fields(expected)}
     return with_values(expected, lazies)

@@ -18,11 +18,13 @@ from qconfig.checkpoints.config_json import with_config
 from qconfig.checkpoints.contents import ShardContents, deferred
 from qconfig.checkpoints.events import Listener, Progress, joined
 from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.memory import layout_need
 from qconfig.checkpoints.open import open_checkpoint
 from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.resharding import check_shard_size, in_shards
 from qconfig.checkpoints.write import write_checkpoint
-from qconfig.codec.tensor_values import LazyTensor
+from qconfig.codec.layout_values import layout_nbytes, present_fields
+from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.engine.calibrated import (
     build_layer,
     check_calibrated,
@@ -112,6 +114,7 @@ def quantize_checkpoint(
     dialect: str | None = None,
     max_shard_bytes: int | None = None,
     sha256: bool = False,
+    max_memory: int | None = None,
 ) -> Plan:
     """Quantize the shards of `source` into the new directory `target` and return the plan.
 
@@ -134,6 +137,8 @@ def quantize_checkpoint(
         dialect: in whose form `source` is written, see `open_checkpoint`; None finds it out.
         max_shard_bytes: size at which a new shard begins, see `resharded`; None keeps the shards.
         sha256: also write `SHA256SUMS`, which `verify` and `sha256sum -c` check.
+        max_memory: bytes of memory that the work may take, beside what the process has already;
+            shards wait for each other if need be. With an executor of processes, for each process.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent and `source` as it was. After a
@@ -165,6 +170,7 @@ def quantize_checkpoint(
         ),
         options={"calibration": calibration and calibration_digest(calibration)},
         sha256=sha256,
+        max_memory=max_memory,
     )
     job.done()
     return plan
@@ -239,7 +245,10 @@ def _quantized(
         with _at(file, entry.fqn):
             yield from made_by_rows() if made_by_rows else ()
 
-    return deferred(expected, build, by_rows if made_by_rows else None)
+    made = layout_nbytes(expected)
+    first = nbytes(getattr(expected, present_fields(expected)[0]))
+    work = layout_need(nbytes(tensor), made, made - first if made_by_rows else None)
+    return deferred(expected, build, by_rows if made_by_rows else None, work)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.memory import MemoryBudget, need_of
 from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.shared import Shared, this_process
 from qconfig.codec.digests import Digests, check_bytes, stated_digests
@@ -59,12 +60,14 @@ class Run:
         stored: tensors of each shard by name.
         known: digests of byte ranges that are copied.
         job: is told of each tensor and shard.
+        budget: of memory.
     """
 
     planned: Planned
     stored: Mapping[str, Mapping[str, LazyTensor]]
     known: Mapping[ByteRange, str]
     job: Job = field(factory=lambda: Job("write", None))
+    budget: MemoryBudget = field(factory=MemoryBudget)
 
     @classmethod
     def of(cls, planned: Planned, home: Path) -> Self:
@@ -80,11 +83,13 @@ class RunAgain:
         replan: plans the call anew.
         identity: of the caller's plan, see `Planned.identity`.
         home: directory that errors name.
+        max_memory: bytes that the process may take for it; None for no bound.
     """
 
     replan: Callable[[], Planned]
     identity: str
     home: Path
+    max_memory: int | None = None
 
     def __call__(self) -> Run:
         """Return the run.
@@ -102,7 +107,9 @@ class RunAgain:
                 expected=self.identity,
                 hint="let all processes see the same files, with the same release of qconfig",
             )
-        return Run.of(planned, self.home)
+        run = Run.of(planned, self.home)
+        run.budget = MemoryBudget(self.max_memory)
+        return run
 
 
 @frozen
@@ -166,7 +173,8 @@ class ShardTask:
         metadata = _Noted(run.planned.metadata[self.name])
         tensors = run.job.computing(run.stored[self.name])
         try:
-            with run.job.shard(self.name, tensors) as report:
+            need = need_of(tensors).size
+            with run.budget.taken(need), run.job.shard(self.name, tensors) as report:
                 write_safetensors(part, tensors, metadata, known=run.known, progress=report)
                 with storage_errors(part):
                     part.replace(path)

@@ -95,6 +95,7 @@ def upgrade_checkpoint(
     dropped: Sequence[str] = (),
     max_shard_bytes: int | None = None,
     sha256: bool = False,
+    max_memory: int | None = None,
 ) -> UpgradeReport:
     """Write `source` in today's layouts into the new directory `target`; `source` is not touched.
 
@@ -128,6 +129,8 @@ def upgrade_checkpoint(
         dropped: patterns of names that may be left out of what is written.
         max_shard_bytes: size at which a new shard begins, see `resharded`; None keeps the shards.
         sha256: also write `SHA256SUMS`, which `verify` and `sha256sum -c` check.
+        max_memory: bytes of memory that the work may take, beside what the process has already;
+            shards wait for each other if need be. With an executor of processes, for each process.
 
     Raises:
         QconfigError: of whatever kind; `target` is then absent. After a StorageError, or when the
@@ -169,6 +172,7 @@ def upgrade_checkpoint(
         replan=partial(_replanned, partial(opened, Path(source).absolute()), max_shard_bytes),
         options={"missing": list((missing or {}).items()), "writer": str(writer)},
         sha256=sha256,
+        max_memory=max_memory,
     )
     if verify or (verify is None and report.dialect != NATIVE):
         with job.phase(None):

@@ -11,6 +11,7 @@ from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.identity import run_head, run_identity
 from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.memory import budget_of
 from qconfig.checkpoints.planned import Planned
 from qconfig.checkpoints.shard_task import (
     Run,
@@ -48,6 +49,7 @@ def write_checkpoint(
     replan: Callable[[], Planned] | None = None,
     options: Mapping[str, Any] | None = None,
     sha256: bool = False,
+    max_memory: int | None = None,
 ) -> int:
     """Write a new checkpoint directory, whole or not at all, and return the bytes of its tensors.
 
@@ -66,6 +68,8 @@ def write_checkpoint(
             run its jobs in threads.
         options: what the values in the shards depend on besides, as plain data.
         sha256: also write `SHA256SUMS`, a list of the SHA-256 of each shard.
+        max_memory: bytes that the work may take, beside what the process has before; in other
+            processes each. See `qconfig.checkpoints.memory`.
 
     Raises:
         CheckpointError, ContainerError, LayoutError, StorageError, UsageError: there is no target.
@@ -78,6 +82,7 @@ def write_checkpoint(
         _check_carried(carried, origin.directory, written)
     run = Run.of(planned, Path(target))
     run.job = job or run.job
+    run.budget = budget_of(max_memory, run.stored, Path(target))
     for name, tensors in run.stored.items():
         check_safetensors(Path(target) / name, tensors, planned.metadata[name])
     size = sum(planned.sizes.values())
@@ -92,7 +97,8 @@ def write_checkpoint(
         if work.is_placed:
             return size
         home = Path(directory or target)
-        sums = _write_shards(run, work, home, replan, executor, sha256=sha256)
+        again = replan and RunAgain(replan, planned.identity, home, max_memory)
+        sums = _write_shards(run, work, home, again, executor, sha256=sha256)
         run.job.switch(Phase.WRITE)
         if origin:
             for source in origin.shards.values():
@@ -166,14 +172,14 @@ def _write_shards(
     run: Run,
     work: WorkDirectory,
     home: Path,
-    replan: Callable[[], Planned] | None,
+    again: RunAgain | None,
     executor: Executor | None,
     *,
     sha256: bool,
 ) -> dict[str, str]:
     """Write all shards, and return their sums by name where they were asked for."""
     sizes = run.planned.sizes
-    shared = Shared(None if replan is None else RunAgain(replan, run.planned.identity, home))
+    shared = Shared(again)
     tasks = [
         ShardTask(shared, name, work.content, home, _kept(work, name), sha256)
         for name in run.planned.shards

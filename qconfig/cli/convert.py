@@ -65,6 +65,7 @@ def command(
     writer: str | None,
     without_config: bool,
     max_shard_size: str | None,
+    max_memory: str | None,
     sha256: bool,
     jobs: int | None,
     executor: str | None,
@@ -83,7 +84,7 @@ def command(
         "writer": writer,
         "keep_config": not without_config,
         "follow_symlinks": follow_symlinks,
-        **shard_options(max_shard_size, sha256=sha256),
+        **shard_options(max_shard_size, sha256=sha256, max_memory=max_memory),
     }
     if form == _NATIVE:
         return upgrade_path(

@@ -51,6 +51,7 @@ def command(
     allow_unmatched: bool,
     dialect: str | None,
     max_shard_size: str | None,
+    max_memory: str | None,
     sha256: bool,
     jobs: int | None,
     executor: str | None,
@@ -66,7 +67,7 @@ def command(
     from qconfig.calibration.calibration import Calibration
     from qconfig.checkpoints.quantize import quantize_checkpoint
 
-    options = shard_options(max_shard_size, sha256=sha256)
+    options = shard_options(max_shard_size, sha256=sha256, max_memory=max_memory)
     check_directory(target)
     config = load_config(config_file)
     known = None if calibration_directory is None else Calibration.load(calibration_directory)

@@ -17,16 +17,26 @@ _sha256 = click.option(
 )
 
 
+_max_memory = click.option(
+    "--max-memory",
+    metavar="SIZE",
+    help="Work within so much memory, such as 4GiB; each worker that is a process has as much.",
+)
+
+
 def shards(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of shards that are written; see `shard_options`."""
-    return _max_shard_size(_sha256(command))
+    return _max_shard_size(_max_memory(_sha256(command)))
 
 
-def shard_options(max_shard_size: str | None, *, sha256: bool) -> dict[str, Any]:
+def shard_options(
+    max_shard_size: str | None, *, sha256: bool, max_memory: str | None
+) -> dict[str, Any]:
     """Return what functions that write checkpoints take, from the options of `shards`.
 
     Raises:
         UsageError: not a size.
     """
     size = None if max_shard_size is None else parse_size(max_shard_size)
-    return {"max_shard_bytes": size, "sha256": sha256}
+    memory = None if max_memory is None else parse_size(max_memory)
+    return {"max_shard_bytes": size, "sha256": sha256, "max_memory": memory}

@@ -92,6 +92,7 @@ def command(
     drop: tuple[str, ...],
     verify: bool | None,
     max_shard_size: str | None,
+    max_memory: str | None,
     sha256: bool,
     jobs: int | None,
     executor: str | None,
@@ -125,7 +126,7 @@ def command(
         key=key,
         strip_prefix=strip_prefix,
         follow_symlinks=follow_symlinks,
-        **shard_options(max_shard_size, sha256=sha256),
+        **shard_options(max_shard_size, sha256=sha256, max_memory=max_memory),
         **guidance,
     )
 

@@ -85,6 +85,7 @@ class LazyTensor:
         read: gives a part of `source`, as a vector of uint8, without reading the rest.
         parts: yields some rows at a time, that is entries of dimension 0, as many as a multiple of
             its argument but for the last time, and needs memory for these only.
+        work: bytes of memory that making it takes, with what it is made of; 0 if nobody says.
     """
 
     dtype: DType
@@ -93,6 +94,7 @@ class LazyTensor:
     source: ByteRange | None = None
     read: "Callable[[ByteRange], torch.Tensor] | None" = None
     parts: "Callable[[int], Iterator[torch.Tensor]] | None" = None
+    work: int = 0
 
     def __repr__(self) -> str:
         """Return what an error may say of it."""
@@ -109,7 +111,13 @@ class LazyTensor:
         load, parts = self.load, self.parts
         again = None if parts is None else _reshaped_parts(parts, self.shape, target)
         return LazyTensor(
-            self.dtype, target, lambda: load().reshape(target), self.source, self.read, again
+            self.dtype,
+            target,
+            lambda: load().reshape(target),
+            self.source,
+            self.read,
+            again,
+            self.work,
         )
 
     def in_parts(self, multiple: int = 1, row_bytes: int = 0) -> "Iterator[torch.Tensor]":
@@ -229,7 +237,8 @@ class LazyTensor:
                 )
             return result
 
-        return LazyTensor(kind, target, derived)
+        taken = sum(nbytes(value) for value in (self, *beside)) + prod(target) * kind.itemsize
+        return LazyTensor(kind, target, derived, work=max(2 * taken, self.work + taken))
 
 
 _APART = 1 << 20

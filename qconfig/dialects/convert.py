@@ -83,6 +83,7 @@ def convert_checkpoint(
     keep_config: bool = True,
     max_shard_bytes: int | None = None,
     sha256: bool = False,
+    max_memory: int | None = None,
 ) -> ConversionReport | UpgradeReport:
     """Write a checkpoint in another form into the new directory `target`.
 
@@ -108,6 +109,8 @@ def convert_checkpoint(
             cannot be read.
         max_shard_bytes: size at which a new shard begins, see `resharded`; None keeps the shards.
         sha256: also write `SHA256SUMS`, which `verify` and `sha256sum -c` check.
+        max_memory: bytes of memory that the work may take, beside what the process has already;
+            shards wait for each other if need be. With an executor of processes, for each process.
 
     Raises:
         UsageError: an unknown form, or no target.
@@ -133,6 +136,7 @@ def convert_checkpoint(
         keep_config=keep_config,
         max_shard_bytes=max_shard_bytes,
         sha256=sha256,
+        max_memory=max_memory,
     )
 
 
@@ -150,6 +154,7 @@ def convert_to_torchao(
     keep_config: bool = True,
     max_shard_bytes: int | None = None,
     sha256: bool = False,
+    max_memory: int | None = None,
 ) -> ConversionReport:
     """Write a checkpoint in torchao's form; see `convert_checkpoint`.
 
@@ -182,6 +187,7 @@ def convert_to_torchao(
         opened=partial(opened, Path(source).absolute()),
         max_shard_bytes=max_shard_bytes,
         sha256=sha256,
+        max_memory=max_memory,
     )
     job.done()
     return _report(checkpoint, content)

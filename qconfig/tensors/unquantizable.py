@@ -4,7 +4,6 @@ import torch
 
 from qconfig.errors import BuildError
 
-
 _AT_ONCE = 1 << 20
 
 

@@ -133,6 +133,7 @@ def write_torchao_checkpoint(
     opened: Callable[[], Checkpoint] | None = None,
     max_shard_bytes: int | None = None,
     sha256: bool = False,
+    max_memory: int | None = None,
 ) -> TorchaoCheckpoint:
     """Write a checkpoint in torchao's form into a new directory, whole or not at all.
 
@@ -146,6 +147,8 @@ def write_torchao_checkpoint(
             `write_checkpoint`.
         max_shard_bytes: size at which a new shard begins; None keeps the shards.
         sha256: also write `SHA256SUMS`, see `write_checkpoint`.
+        max_memory: bytes of memory that the work may take, beside what the process has already;
+            shards wait for each other if need be. With an executor of processes, for each process.
 
     Raises:
         MigrationError: see `as_torchao`; nothing is written then.
@@ -163,6 +166,7 @@ def write_torchao_checkpoint(
         digests=False,  # torchao's form has no place for them
         replan=None if opened is None else partial(_replanned, opened, max_shard_bytes),
         sha256=sha256,
+        max_memory=max_memory,
         options={"form": "torchao"},
     )
     return content
