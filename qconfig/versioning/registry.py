@@ -295,7 +295,12 @@ class Registry:
             MigrationError: a step refuses what it met.
             RegistrationError: a step is missing, or returns something else than it declares.
         """
-        for step in self.path(self.entry_of(type(value)), to):
+        entry = self.entry_of(type(value))
+        if to is None:
+            self.load()
+            if self.is_current(entry):
+                return value
+        for step in self.path(entry, to):
             value = step.function(value)
             if type(value) is not step.target.cls:
                 raise RegistrationError(
