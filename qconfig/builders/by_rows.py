@@ -63,9 +63,12 @@ def build_by_rows(
     Raises:
         QconfigError: whatever the builder raises, for the weight as a whole.
     """
+    from qconfig.tensors.one_thread import one_thread
+
     for part in weight.in_parts(together):
         try:
-            built: Any = build_calibrated(config, part, calibration)
+            with one_thread():
+                built: Any = build_calibrated(config, part, calibration)
         except QconfigError:
             build_calibrated(config, weight.load(), calibration)  # names places in the whole
             raise

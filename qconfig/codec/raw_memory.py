@@ -12,7 +12,7 @@ from qconfig.errors import UnsupportedOperationError
 if TYPE_CHECKING:
     import torch
 
-_LARGE = 2**20
+_LARGE = 4 * 2**20
 _WRITABLE = 0x200  # PyBUF_WRITE of CPython's C API
 _from_memory = ctypes.pythonapi.PyMemoryView_FromMemory
 _from_memory.restype = ctypes.py_object
