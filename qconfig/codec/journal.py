@@ -11,7 +11,7 @@ from attrs import define
 from qconfig.codec.byte_copy import write_all
 from qconfig.codec.regular_files import open_regular
 from qconfig.errors import QconfigError
-from qconfig.limits import DEFAULT_LIMITS
+from qconfig.limits import current_limits
 
 _VERSION = 1
 _VERSION_KEY = "qconfig_journal"
@@ -48,7 +48,7 @@ class Journal:
         """
         try:
             with open_regular(path) as file:
-                if file.size > DEFAULT_LIMITS.document_bytes:
+                if file.size > current_limits().document_bytes:
                     return None
                 text = bytes(file.read(0, file.size))
         except QconfigError:

@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -48,9 +49,10 @@ class Holder:
         """Return what a lock file says, or None where that is not to be understood."""
         try:
             data: Any = json.loads(text)
-            return cls(int(data["pid"]), str(data["host"]), float(data["started"]))
+            holder = cls(int(data["pid"]), str(data["host"]), float(data["started"]))
         except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
             return None
+        return holder if isfinite(holder.started) else None
 
     def to_bytes(self) -> bytes:
         """Return what goes into a lock file."""
@@ -113,19 +115,18 @@ class RunLock:
         """
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
-            lock = cls(path, descriptor)
+            lock, is_held = cls(path, descriptor), False
             try:
                 _lock(descriptor)
-                if _is_at(descriptor, path):
+                is_held = _is_at(descriptor, path)
+                if is_held:
                     os.ftruncate(descriptor, 0)
                     write_all(descriptor, Holder.this_process().to_bytes())
                     return lock
-            except LockedError:
-                lock.release()
-                raise
             except BaseException:
-                with suppress(OSError):  # nobody else holds it, or we could not tell
-                    path.unlink()
+                if is_held:
+                    with suppress(OSError):
+                        path.unlink()
                 lock.release()
                 raise
             lock.release()  # its last holder has removed the file meanwhile

@@ -106,6 +106,7 @@ def work_directory(
         StorageError: the file system refused.
     """
     target = Path(target).absolute()
+    _check_path(target)
     _check_apart(target, source)
     with storage_errors(target):
         placed = _placed_earlier(target, head) if _is_taken(target) else None
@@ -139,17 +140,20 @@ def remove(path: Path) -> None:
 
     The journal goes last: as long as it is there, it says what the rest is.
     """
-    content = path / CONTENT
-    if content.is_symlink() or content.is_file():
-        content.unlink()
-    elif content.exists():
-        shutil.rmtree(content)
+    _remove_content(path / CONTENT)
     for part in path.glob(f"*{_PART}"):
         part.unlink(missing_ok=True)
     for name in (LOCK, JOURNAL):
         (path / name).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
         path.rmdir()
+
+
+def _remove_content(content: Path) -> None:
+    if content.is_dir() and not content.is_symlink():
+        shutil.rmtree(content)
+    else:
+        content.unlink(missing_ok=True)
 
 
 def _locked(target: Path, path: Path) -> RunLock:
@@ -197,10 +201,7 @@ def _prepared(target: Path, path: Path, head: Mapping[str, Any] | None) -> WorkD
         work = WorkDirectory(target, path, journal, finished)
         _remove_unfinished(work)
         return work
-    if content.is_symlink() or content.is_file():
-        content.unlink()
-    elif content.exists():
-        shutil.rmtree(content)
+    _remove_content(content)
     (path / JOURNAL).unlink(missing_ok=True)
     content.mkdir()
     journal = None if head is None else Journal.create(path / JOURNAL, head)
@@ -333,6 +334,19 @@ def _is_taken(target: Path) -> bool:
     if target.is_symlink():
         return True
     return target.exists() and (not target.is_dir() or any(target.iterdir()))
+
+
+def _check_path(target: Path) -> None:
+    try:
+        is_path = b"\0" not in os.fsencode(target)
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise UsageError(
+            "not a path",
+            found=str(target),
+            expected="a name without NUL, of characters that the file system can hold",
+        )
 
 
 def _check_apart(target: Path, source: Path | None) -> None:

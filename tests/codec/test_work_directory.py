@@ -208,3 +208,33 @@ def test_times_are_said_in_their_two_greatest_units() -> None:
         "1 h 0 min",
         "1 d 1 h",
     ]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udc00b\ud800"])
+def test_a_target_that_no_file_system_can_hold_is_refused(tmp_path: Path, name: str) -> None:
+    """It is the caller's mistake, and not the file system's."""
+    with pytest.raises(UsageError, match="not a path"), work_directory(tmp_path / name):
+        pass
+
+
+def test_content_that_is_no_directory_is_removed(tmp_path: Path) -> None:
+    """A FIFO is not waited for."""
+    path = work_path(tmp_path / "new")
+    path.mkdir()
+    os.mkfifo(path / "content")
+    with work_directory(tmp_path / "new") as work:
+        write_file(work.content / "a", b"x")
+    assert _names(tmp_path) == ["new"]
+
+
+@pytest.mark.parametrize("started", ["NaN", "-Infinity", "1e999", '"x"', "null"])
+def test_a_lock_with_no_start_names_nobody(tmp_path: Path, started: str) -> None:
+    """It is held all the same."""
+    target = tmp_path / "new"
+    with work_directory(target, head=HEAD) as work:
+        (work.path / "lock").write_text(f'{{"pid": 1, "host": "h", "started": {started}}}')
+        with pytest.raises(UsageError, match="its lock is held"), work_directory(target, head=HEAD):
+            pass
+        held = holder_of(work.path / "lock")
+        assert held is not None
+        assert "an unknown host" in str(held)
