@@ -32,7 +32,8 @@ def training_weights(names: Iterable[str]) -> list[str]:
 
 def _training_builders() -> list[TrainingBuilder]:
     known: list[Any] = list(builders().values())
-    return [builder for builder in known if _trains(builder)]
+    found: list[TrainingBuilder] = [builder for builder in known if _trains(builder)]
+    return found
 
 
 @cache

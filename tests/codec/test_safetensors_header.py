@@ -73,8 +73,8 @@ def test_real_tensors_come_back_bit_by_bit(
     entry = header.tensors[name]
     assert (entry.dtype, entry.shape) == (dtype, shape)
     with MappedFiles() as files:
-        tensor = files.tensors(header)[name]
-        tensor = files.mapped(tensor) if way == "mapped" else tensor.load()
+        lazy = files.tensors(header)[name]
+        tensor = files.mapped(lazy) if way == "mapped" else lazy.load()
     assert (tensor.dtype, tuple(tensor.shape)) == (dtype.to_torch(), shape)
     assert _raw(tensor) == _raw(_tensor(dtype, shape))
 
