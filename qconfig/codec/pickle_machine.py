@@ -9,7 +9,7 @@ is what `torch.save` writes under the pickle protocols 1 to 5 for tensors and pl
 import codecs
 import pickletools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from qconfig.errors import ContainerError
@@ -43,19 +43,29 @@ class Meanings(Protocol):
         """Return what stands for something outside the pickle, by its persistent id."""
 
 
-def run(pickle: bytes, meanings: Meanings, limits: Limits) -> tuple[Any, int]:
+def run(
+    pickle: bytes, meanings: Meanings, limits: Limits, keys: Collection[type] = ()
+) -> tuple[Any, int]:
     """Return the value that a pickle describes, and how many instructions it has.
+
+    Args:
+        pickle: its bytes.
+        meanings: what names, calls and references stand for.
+        limits: bounds on the instructions.
+        keys: types of what stands for an object that may be keys of dicts beside plain values;
+            they are told apart by identity, which takes no time to hash.
 
     Raises:
         ContainerError: it is damaged, breaks a limit, or asks for what the machine does not do.
     """
-    return _Machine(meanings, limits).run(pickle)
+    return _Machine(meanings, limits, keys).run(pickle)
 
 
 class _Machine:
-    def __init__(self, meanings: Meanings, limits: Limits) -> None:
+    def __init__(self, meanings: Meanings, limits: Limits, keys: Collection[type]) -> None:
         self._meanings = meanings
         self._limits = limits
+        self._keys = _PLAIN.union(keys)
         self._stack: list[Any] = []
         self._below: list[list[Any]] = []
         self._memo: dict[int, Any] = {}
@@ -213,11 +223,17 @@ class _Machine:
         if len(items) % 2:
             raise IndexError
         for key, value in zip(items[::2], items[1::2], strict=True):
-            if not _is_key(key):
+            if not self._is_key(key):
                 raise _wrong("has a dict with a key that is no plain value", type(key).__name__)
             if key in target:
                 raise _wrong("has a dict with two entries of one key", key)
             target[key] = value
+
+    def _is_key(self, key: Any) -> bool:
+        # Hashing a tuple of tuples can take time that grows exponentially with the pickle.
+        if type(key) is tuple:
+            return len(key) <= _LONGEST_KEY and all(type(part) in _PLAIN for part in key)
+        return type(key) in self._keys
 
     def _global(self, argument: str) -> None:
         module, _, name = argument.partition(" ")
@@ -238,13 +254,6 @@ class _Machine:
     def _build(self, _: None) -> None:
         state = self._stack.pop()
         self._meanings.set_state(self._stack[-1], state)
-
-
-def _is_key(key: Any) -> bool:
-    # Hashing a tuple of tuples can take time that grows exponentially with the pickle.
-    if type(key) is tuple:
-        return len(key) <= _LONGEST_KEY and all(type(part) in _PLAIN for part in key)
-    return type(key) in _PLAIN
 
 
 def _wrong(what: str, found: Any, expected: str | None = None) -> ContainerError:

@@ -82,9 +82,9 @@ class PickledSubclass:
         return f"a {self.path} of {self.dtype} {self.shape}"
 
 
-@frozen
+@frozen(eq=False)
 class PickledObject:
-    """An instance of a class with Role.OBJECT.
+    """An instance of a class with Role.OBJECT; each is equal to itself alone.
 
     Args:
         path: "module.name" as the file has it.

@@ -28,7 +28,7 @@ from qconfig.integrations.load_planner import Source
 from qconfig.integrations.metadata_file import FilesReader
 from qconfig.integrations.new_state import NewState
 from qconfig.integrations.plain_state import expanded, leaves, plain_state
-from qconfig.integrations.torch_failures import Refusing, translated
+from qconfig.integrations.torch_failures import Refusing, as_ours, translated
 
 __all__ = ["load_distributed", "load_distributed_into", "plain_state", "save_distributed"]
 
@@ -71,11 +71,11 @@ def save_distributed(
     try:
         plain = plain_state(state_dict)
         _check_writer(plain, storage_writer)
-    except QconfigError as error:
+    except Exception as error:  # also of a state_dict() that is not ours
         if no_dist or not (distributed.is_available() and distributed.is_initialized()):
             raise
         # The other processes are on their way into a collective, and learn of it there.
-        planner = Refusing(error)
+        planner = Refusing(as_ours(error, place))
     with translated(place):
         saved: Metadata = state_dict_saver.save(
             plain,

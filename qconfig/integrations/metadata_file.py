@@ -1,5 +1,6 @@
 """torch's `.metadata` file, a pickle, checked before torch's classes are made of it."""
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ from torch.distributed.checkpoint.filesystem import (
 from torch.distributed.checkpoint.metadata import Metadata
 
 from qconfig.codec.dtypes import DType
+from qconfig.codec.pickled_values import PickledObject
 from qconfig.codec.regular_files import open_regular
 from qconfig.errors import ContainerError, QconfigError
-from qconfig.integrations.metadata_pickle import Stand, not_of_torch, read_pickle
+from qconfig.integrations.metadata_pickle import not_of_torch, read_pickle
 from qconfig.limits import current_limits
 
 _FILE = ".metadata"
@@ -73,23 +75,25 @@ def _metadata(tree: Any) -> Metadata:
     entries = _checked(state.get("state_dict_metadata"), dict)
     places = _checked(state.get("storage_data"), dict)
     paths = state.get("planner_data")
+    for name in {} if paths is None else _checked(paths, dict):
+        _checked(name, str)
     return Metadata(
         {_checked(name, str): _entry(entry) for name, entry in entries.items()},
-        None if paths is None else _checked(paths, dict),
+        paths,
         {_index(index): _info(info) for index, info in places.items()},
     )
 
 
 def _entry(tree: Any) -> Any:
-    if isinstance(tree, Stand) and tree.path == _BYTES:
+    if isinstance(tree, PickledObject) and tree.path == _BYTES:
         return torch_metadata.BytesStorageMetadata()
     state = _state(tree, _TENSOR, dict)
     properties = _state(state.get("properties"), _PROPERTIES, tuple)
-    if not properties or not isinstance(properties[0], torch.dtype):
+    if not properties or not isinstance(properties[0], DType):
         raise not_of_torch("has a tensor without a type", type(properties).__name__)
     chunks = [_state(c, _CHUNK, dict) for c in _checked(state.get("chunks"), list)]
     return torch_metadata.TensorStorageMetadata(
-        torch_metadata.TensorProperties(dtype=properties[0]),
+        torch_metadata.TensorProperties(dtype=properties[0].to_torch()),
         _size(state.get("size")),
         [
             torch_metadata.ChunkStorageMetadata(_size(c.get("offsets")), _size(c.get("sizes")))
@@ -121,7 +125,7 @@ def _info(tree: Any) -> _StorageInfo:
 
 def _size(tree: Any) -> torch.Size:
     limits = current_limits()
-    arguments = tree.arguments if isinstance(tree, Stand) and tree.path == _SIZE else ()
+    arguments = tree.args if isinstance(tree, PickledObject) and tree.path == _SIZE else ()
     sizes = _checked(arguments[0] if len(arguments) == 1 else None, tuple)
     if len(sizes) > limits.rank:
         raise not_of_torch("has too many dimensions", len(sizes), limits.describe("rank"))
@@ -132,8 +136,8 @@ def _size(tree: Any) -> torch.Size:
 
 
 def _state(tree: Any, path: str, kind: type) -> Any:
-    if not isinstance(tree, Stand) or tree.path != path:
-        found = tree.path if isinstance(tree, Stand) else type(tree).__name__
+    if not isinstance(tree, PickledObject) or tree.path != path:
+        found = tree.path if isinstance(tree, PickledObject) else type(tree).__name__
         raise not_of_torch("has another value than torch writes", found, path)
     return _checked(tree.state, kind)
 
@@ -169,7 +173,7 @@ def _check_files(metadata: Metadata, folder: Path) -> None:
     for fqn, entry in metadata.state_dict_metadata.items():
         if not isinstance(entry, torch_metadata.TensorStorageMetadata):
             continue
-        size = entry.size.numel() * DType.parse(entry.properties.dtype).itemsize
+        size = prod(entry.size) * DType.parse(entry.properties.dtype).itemsize
         if size > stored.get(fqn, 0):
             raise ContainerError(
                 "a tensor takes more bytes than are stored of it",

@@ -10,6 +10,7 @@ from torch.distributed.checkpoint.storage import StorageReader
 
 from qconfig.checkpoints.record import METADATA_KEY, Record, read_record
 from qconfig.codec.digests import digest
+from qconfig.codec.raw_memory import byte_view
 from qconfig.errors import CheckpointError, QconfigError
 from qconfig.limits import current_limits
 
@@ -49,7 +50,7 @@ def read_records(
         content[name] = torch.zeros(entry.size, dtype=torch.uint8)
     if content:
         _read(reader, metadata, content)
-    return [_record(name, bytes(data.tolist()), place) for name, data in content.items()]
+    return [_record(name, bytes(byte_view(data)), place) for name, data in content.items()]
 
 
 def _read(reader: StorageReader, metadata: Metadata, wanted: dict[str, Any]) -> None:

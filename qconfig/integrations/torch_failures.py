@@ -30,18 +30,18 @@ def translated(place: Path) -> Iterator[None]:
             yield
     except CheckpointException as error:
         failures = error.failures
-        chosen = _first_of_ours(failures) or min(failures, default=None)
+        chosen = _first_ofas_ours(failures) or min(failures, default=None)
         if chosen is None:
             raise CheckpointError("torch.distributed.checkpoint failed", file=place) from error
-        raise _ours(failures[chosen][0], place) from error
+        raise as_ours(failures[chosen][0], place) from error
     except OSError as error:
-        raise _ours(error, place) from error
+        raise as_ours(error, place) from error
 
 
 class Refusing(DefaultSavePlanner):
     """Raises an error where torch hands it to all processes, before a file is written."""
 
-    def __init__(self, error: QconfigError) -> None:
+    def __init__(self, error: BaseException) -> None:
         super().__init__()
         self._error = error
 
@@ -50,16 +50,22 @@ class Refusing(DefaultSavePlanner):
         raise self._error
 
 
-def _first_of_ours(failures: Mapping[int, object]) -> int | None:
-    ranks = sorted(rank for rank, failure in failures.items() if _is_ours(failure))
+def _first_ofas_ours(failures: Mapping[int, object]) -> int | None:
+    ranks = sorted(rank for rank, failure in failures.items() if _isas_ours(failure))
     return ranks[0] if ranks else None
 
 
-def _is_ours(failure: object) -> bool:
+def _isas_ours(failure: object) -> bool:
     return isinstance(failure, tuple) and isinstance(failure[0], QconfigError)
 
 
-def _ours(error: BaseException, place: Path) -> BaseException:
+def as_ours(error: BaseException, place: Path) -> BaseException:
+    """Return an error of ours for what torch or a user's object raised.
+
+    Args:
+        error: one of ours, which is returned, or another one.
+        place: where the checkpoint lies.
+    """
     if isinstance(error, QconfigError):
         return error.at(file=place)
     if not isinstance(error, Exception):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from attrs import evolve
+from attrs import asdict, evolve
 from torch import nn
 
 from qconfig.codec.dtypes import DType
@@ -121,7 +121,9 @@ def test_a_named_value_is_read_without_its_class(value, expected, protocol, tmp_
     if getattr(expected, "bound_to", None):
         owner = evolve(expected.bound_to, path=f"{__name__}.{expected.bound_to.path}")
         expected = evolve(expected, bound_to=owner)
-    assert root == [expected]
+    (found,) = root
+    assert type(found) is type(expected)
+    assert asdict(found) == asdict(expected)
 
 
 def test_an_enum_may_be_pickled_by_the_name_of_its_member(tmp_path):

@@ -64,6 +64,11 @@ def of(metadata, name):
     return metadata.state_dict_metadata[name]
 
 
+def nested(levels):
+    """Return a list in a list, and so on."""
+    return [nested(levels - 1)] if levels else []
+
+
 def info(metadata):
     """Return where some tensor lies."""
     return next(iter(metadata.storage_data.values()))
@@ -91,11 +96,22 @@ CASES = {
         lambda m: setattr(of(m, "m.w.qdata"), "size", torch.Size([1] * 40)),
         "has too many dimensions",
     ),
+    "a size that wraps in 64 bits": (
+        lambda m: setattr(of(m, "m.w.qdata"), "size", torch.Size([2**47] * 4)),
+        "a tensor takes more bytes than are stored",
+    ),
     "an item": (
         lambda m: m.planner_data.update({3: "x"}),
-        "has another key than torch writes",
+        "has another value than torch writes",
     ),
-    "a set": (lambda m: setattr(m, "planner_data", {"a": {1, 2}}), "is damaged"),
+    "a set": (
+        lambda m: setattr(m, "planner_data", {"a": {1, 2}}),
+        "uses an instruction that is not obeyed",
+    ),
+    "lists in lists": (
+        lambda m: m.planner_data.update(x=nested(100)),
+        "the pickle nests values too deep",
+    ),
     "an entry": (
         lambda m: m.state_dict_metadata.update(x=3),
         "has another value than torch writes",
@@ -114,8 +130,9 @@ def test_hostile_metadata(folder, name):
 
 def test_tuples_in_tuples(folder):
     """A tuple of which hash and text would take time without end is neither hashed nor shown."""
-    start = b"\x80\x04)\x94" + b"".join(bytes([104, i, 104, i, 0x86, 0x94]) for i in range(64))
-    for end, message in ((b"}h\x40Ns.", "has another key"), (b"h\x40.", "has another value")):
+    start = b"\x80\x04()\x94" + b"".join(bytes([104, i, 104, i, 0x86, 0x94]) for i in range(64))
+    refusals = ((b"}h\x40Ns.", "a key that is no plain value"), (b"t.", "grows too large"))
+    for end, message in refusals:
         (folder / ".metadata").write_bytes(start + end)
         with pytest.raises(ContainerError, match=message):
             load_distributed(checkpoint_id=folder)
@@ -127,7 +144,7 @@ def test_damaged_metadata(folder):
     content = file.read_bytes()
     for bad in (content[:100], b"", b"garbage", content[:-1], b"\x80\x04r\xff\xff\xff\x7f."):
         file.write_bytes(bad)
-        with pytest.raises(ContainerError, match="torch's metadata is damaged"):
+        with pytest.raises(ContainerError, match="the pickle"):
             load_distributed(checkpoint_id=folder)
 
 
@@ -136,3 +153,11 @@ def test_metadata_has_a_bound(folder):
     with use_limits(pickle_bytes=100), pytest.raises(ContainerError, match="too large") as caught:
         load_distributed(checkpoint_id=folder)
     assert "pickle_bytes" in str(caught.value)
+
+
+def test_instructions_have_a_bound(folder):
+    """Small instructions that each make a value are counted, and the limit is named."""
+    (folder / ".metadata").write_bytes(b"\x80\x04" + b"]" * 5000 + b".")
+    with use_limits(pickle_operations=1000), pytest.raises(ContainerError) as caught:
+        load_distributed(checkpoint_id=folder)
+    assert "pickle_operations" in str(caught.value)

@@ -157,6 +157,24 @@ def refusals_reach_both(folder, rank, mesh):
     assert not list((folder / "refused").iterdir())
 
 
+class Broken:
+    """An object whose state dict cannot be made, by no error of ours."""
+
+    def state_dict(self):
+        raise RuntimeError("no state today")
+
+    def load_state_dict(self, state_dict):
+        del state_dict
+
+
+def any_error_reaches_both(folder, rank, mesh):
+    """An error of an object's own state dict in one process, the other does not wait for."""
+    state = {"w": weight("int8"), "other": Broken() if rank else 3}
+    with pytest.raises(CheckpointError, match="no state today"):
+        save_distributed(state, checkpoint_id=folder / "broken")
+    assert not list((folder / "broken").iterdir())
+
+
 def hugging_face(folder, rank, mesh):
     """Rows pass through torch's storage for Hugging Face, a file for each process."""
     shard = distribute_tensor(weight("nvfp4"), mesh, [Shard(0)], src_data_rank=None)
@@ -178,6 +196,7 @@ CHECKS = (
     shared_scales,
     errors_reach_both,
     refusals_reach_both,
+    any_error_reaches_both,
     hugging_face,
 )
 
