@@ -1,12 +1,11 @@
 """The files of a checkpoint that are not ours, such as tokenizers and licences: copied along."""
 
 import os
-import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, Checkpoint
-from qconfig.codec.index_file import stays_inside
+from qconfig.codec.index_file import check_link, differ, twins
 from qconfig.codec.sha256_sums import SUMS_FILE
 from qconfig.errors import (
     MOST_PROBLEMS,
@@ -53,11 +52,6 @@ def other_files(checkpoint: Checkpoint, *, follow_symlinks: bool = False) -> lis
     return files
 
 
-def folded(name: str) -> str:
-    """Return what is the same for names that some file system takes for one another."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
-
-
 def _all_below(directory: Path) -> Iterator[Path]:
     """Yield all but the folders. Raises CheckpointError where folders are nested too deep."""
     limits = current_limits()
@@ -83,21 +77,16 @@ def _all_below(directory: Path) -> Iterator[Path]:
 
 def _twins(directory: Path, paths: Iterable[Path]) -> Iterator[CheckpointError]:
     """Yield a problem for each file that would take the place of another on some system."""
-    seen: dict[str, Path] = {}
-    for path in paths:
-        name = path.relative_to(directory).as_posix()
-        twin = seen.setdefault(folded(name), path)
-        if twin != path:
-            yield CheckpointError(
-                "two files have names that are one on some systems",
-                file=path,
-                found=f"{twin.name!a} and {path.name!a}",
-                expected="names that differ in more than case and Unicode normal form",
-                hint="rename or remove one of the two",
-            )
+    for name, twin in twins(path.relative_to(directory).as_posix() for path in paths):
+        yield CheckpointError(
+            "two files have names that are one on some systems",
+            file=directory / name,
+            **differ(name, twin),
+            hint="rename or remove one of the two",
+        )
 
 
-def _problem(path: Path, directory: Path, *, follow_symlinks: bool) -> CheckpointError | None:
+def _problem(path: Path, directory: Path, *, follow_symlinks: bool) -> QconfigError | None:
     if path.is_symlink() and path.is_dir():
         return CheckpointError(
             "a link to a directory",
@@ -110,12 +99,8 @@ def _problem(path: Path, directory: Path, *, follow_symlinks: bool) -> Checkpoin
         return CheckpointError(
             "not a regular file", file=path, hint="remove it, it cannot be carried along"
         )
-    if path.is_symlink() and not follow_symlinks and not stays_inside(path.resolve(), directory):
-        return CheckpointError(
-            "a link that leaves the checkpoint",
-            file=path,
-            found=str(path.resolve()),
-            expected="a file in the directory or in the blobs of its Hugging Face cache entry",
-            hint="follow symbolic links only where you made them yourself (--follow-symlinks)",
-        )
+    try:
+        check_link(path, directory, follow_symlinks=follow_symlinks)
+    except QconfigError as error:
+        return error
     return None

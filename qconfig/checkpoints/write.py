@@ -5,7 +5,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from qconfig.checkpoints.carried_files import folded, other_files
+from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import Phase
@@ -22,7 +22,7 @@ from qconfig.checkpoints.shard_task import (
 from qconfig.checkpoints.shared import Shared, this_process
 from qconfig.codec import strict_json
 from qconfig.codec.digests import Digests
-from qconfig.codec.index_file import index_document
+from qconfig.codec.index_file import folded, index_document
 from qconfig.codec.new_files import copy_file, storage_errors, sync_directory, write_file
 from qconfig.codec.regular_files import check_unchanged
 from qconfig.codec.safetensors_writer import check_safetensors

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from qconfig.codec.regular_files import kind_of, read_document
 from qconfig.codec.strict_json import loads
 from qconfig.codec.tensor_names import check_name, check_twins
 from qconfig.errors import ContainerError, StorageError, json_pointer
-from qconfig.limits import Limits, current_limits
+from qconfig.limits import current_limits
 
 SUFFIX = ".safetensors"
 # Devices of Windows, whatever follows the first dot.
@@ -46,14 +46,11 @@ class ShardIndex:
     extra: dict[str, Any] = field(factory=dict)
 
 
-def read_index(
-    path: Path | str, *, limits: Limits | None = None, suffix: str = SUFFIX
-) -> ShardIndex:
+def read_index(path: Path | str, *, suffix: str = SUFFIX) -> ShardIndex:
     """Read and check an index file; the shards are not looked at.
 
     Args:
         path: the file.
-        limits: bounds on what it counts.
         suffix: what the names of its shards end in.
 
     Raises:
@@ -61,10 +58,9 @@ def read_index(
         DocumentSyntaxError: the file is not strict JSON.
         StorageError: the file is missing or may not be read.
     """
-    limits = limits or current_limits()
-    document = loads(read_document(path, limits=limits), file=path, limits=limits)
+    document = loads(read_document(path), file=path)
     try:
-        return _index(document, limits, suffix)
+        return _index(document, suffix)
     except ContainerError as error:
         error.at(file=path)
         raise
@@ -116,24 +112,46 @@ def check_shard_twins(names: Iterable[str]) -> None:
     Raises:
         ContainerError: two of the names are one on some system.
     """
-    seen: dict[str, str] = {}
-    for name in names:
-        folded = unicodedata.normalize("NFD", name).casefold()
-        twin = seen.setdefault(unicodedata.normalize("NFC", folded), name)
-        if twin != name:
-            raise ContainerError(
-                "two shards have names that are one on some systems",
-                found=f"{twin!a} and {name!a}",
-                expected="names that differ in more than case and Unicode normal form",
-                hint="rename one of the two, in the index too",
-            )
+    for name, twin in twins(names):
+        raise ContainerError(
+            "two shards have names that are one on some systems",
+            **differ(name, twin),
+            hint="rename one of the two, in the index too",
+        )
 
 
-def check_link(path: Path, *, follow_symlinks: bool = False) -> None:
-    """Refuse a symbolic link that leads out of its directory; nothing is opened.
+def twins(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield each name that some system takes for an earlier one, and that one.
 
     Args:
-        path: a file of a checkpoint that is no shard, such as config.json.
+        names: distinct names.
+    """
+    seen: dict[str, str] = {}
+    for name in names:
+        twin = seen.setdefault(folded(name), name)
+        if twin != name:
+            yield name, twin
+
+
+def differ(name: str, twin: str) -> dict[str, str]:
+    """Return what an error about two such names says as `found` and `expected`."""
+    return {
+        "found": f"{twin!a} and {name!a}",
+        "expected": "names that differ in more than case and Unicode normal form",
+    }
+
+
+def folded(name: str) -> str:
+    """Return what is the same for names that some file system takes for one another."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
+
+
+def check_link(path: Path, directory: Path | None = None, *, follow_symlinks: bool = False) -> None:
+    """Refuse a symbolic link that leads out of its checkpoint; nothing is opened.
+
+    Args:
+        path: a file of a checkpoint, such as config.json.
+        directory: the checkpoint; None for the directory that the file lies in.
         follow_symlinks: allow it. A link into the `blobs` of the same Hugging Face cache entry is
             always allowed.
 
@@ -145,7 +163,7 @@ def check_link(path: Path, *, follow_symlinks: bool = False) -> None:
         return
     try:
         target = path.resolve()
-        inside = stays_inside(target, path.parent)
+        inside = _stays_inside(target, directory or path.parent)
     except RuntimeError:  # a loop, before Python 3.13; whoever opens it says so
         return
     except OSError as error:
@@ -198,7 +216,8 @@ def shard_path(
     return path
 
 
-def _index(document: Any, limits: Limits, suffix: str) -> ShardIndex:
+def _index(document: Any, suffix: str) -> ShardIndex:
+    limits = current_limits()
     if not isinstance(document, dict):
         raise ContainerError("the index is not an object", found=document)
     metadata = document.pop("metadata", {})
@@ -267,18 +286,11 @@ def _linked_mode(path: Path, *, follow_symlinks: bool) -> int:
             found=os.fspath(path.readlink()),
             hint="the download is not complete; fetch it again",
         ) from error
-    if not follow_symlinks and not stays_inside(target, path.parent):
-        raise ContainerError(
-            "a shard is a symbolic link that leaves its directory",
-            file=path,
-            found=os.fspath(target),
-            expected="a file in the directory or in the blobs of its Hugging Face cache entry",
-            hint="follow symbolic links only where you made them yourself (--follow-symlinks)",
-        )
+    check_link(path, follow_symlinks=follow_symlinks)
     return target.stat().st_mode
 
 
-def stays_inside(target: Path, directory: Path) -> bool:
+def _stays_inside(target: Path, directory: Path) -> bool:
     """Return whether a link of a checkpoint in `directory` may lead to the resolved `target`.
 
     It may lead into the directory itself, and into the `blobs` of its Hugging Face cache entry.

@@ -7,10 +7,17 @@ from typing import Any
 
 import pytest
 
-from qconfig.codec.index_file import ShardIndex, index_document, read_index, shard_path
+from qconfig.codec.index_file import (
+    ShardIndex,
+    check_link,
+    check_shard_twins,
+    index_document,
+    read_index,
+    shard_path,
+)
 from qconfig.codec.strict_json import dumps
 from qconfig.errors import ContainerError, DocumentSyntaxError, StorageError
-from qconfig.limits import Limits
+from qconfig.limits import use_limits
 
 _SHARD = "model-00001-of-00002.safetensors"
 
@@ -23,8 +30,8 @@ def _index_file(directory: Path, document: Any) -> Path:
 
 def _refusal(directory: Path, document: Any, **limits: int) -> ContainerError:
     path = _index_file(directory, document)
-    with pytest.raises(ContainerError) as caught:
-        read_index(path, limits=Limits(**limits))
+    with use_limits(**limits), pytest.raises(ContainerError) as caught:
+        read_index(path)
     assert caught.value.file == str(path)
     return caught.value
 
@@ -132,6 +139,12 @@ def test_the_number_of_tensors_is_bounded(tmp_path: Path) -> None:
     """The limit is named."""
     error = _refusal(tmp_path, {"weight_map": {"a": _SHARD, "b": _SHARD}}, tensors=1)
     assert error.expected == "tensors: at most 1 (Limits.tensors)"
+
+
+def test_the_length_of_shard_names_is_bounded(tmp_path: Path) -> None:
+    """The limit that holds is asked for names too."""
+    error = _refusal(tmp_path, {"weight_map": {"a": _SHARD}}, file_name_bytes=20)
+    assert "Limits.file_name_bytes" in error.message
 
 
 def test_the_size_of_the_file_is_bounded(tmp_path: Path) -> None:
@@ -287,3 +300,33 @@ def test_a_device_is_refused(model: Path) -> None:
     with pytest.raises(ContainerError, match="not a regular file") as caught:
         shard_path(model, _SHARD, follow_symlinks=True)
     assert caught.value.found == "'a character device'"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a.x", "A.x"), ("\u00e9", "e\u0301"), ("\u00c9", "e\u0301"), ("ss", "\u00df")],
+)
+def test_names_that_are_one_on_some_system_are_refused(one: str, other: str) -> None:
+    """Case and normal form do not tell two files apart everywhere."""
+    check_shard_twins([one, f"{other}2"])
+    with pytest.raises(ContainerError, match="one on some systems") as caught:
+        check_shard_twins([one, other])
+    assert caught.value.found == repr(f"{one!a} and {other!a}")
+
+
+def test_a_link_of_another_file_is_judged_by_the_checkpoint(model: Path) -> None:
+    """A file in a folder may be a link to one beside that folder, if the checkpoint is named."""
+    (model / "folder").mkdir()
+    (model / "file").write_bytes(b"x")
+    link = model / "folder" / "link"
+    link.symlink_to("../file")
+    check_link(link, model)
+    check_link(link, follow_symlinks=True)
+    with pytest.raises(ContainerError, match="leaves its directory"):
+        check_link(link)
+
+
+def test_a_link_to_itself_is_left_to_whoever_opens_it(model: Path) -> None:
+    """A loop leads nowhere, so not out of the directory either."""
+    (model / "link").symlink_to("link")
+    check_link(model / "link")

@@ -187,7 +187,7 @@ ITEMS = [
         18,
         "carried file that is a link to a file elsewhere",
         s.single(lambda folder: (folder / "tokenizer.json").symlink_to(Path(__file__))),
-        words=("tokenizer.json: a link that leaves the checkpoint", "--follow-symlinks"),
+        words=("tokenizer.json: a symbolic link that leaves its directory", "--follow-symlinks"),
         verbs=("quantize",),
     ),
     Item(19, "shard is a FIFO", s.replace_shard(os.mkfifo), words=(s.SHARDS[1], "a FIFO")),
