@@ -6,11 +6,11 @@ from concurrent.futures import Executor
 from attrs import frozen
 
 from qconfig.checkpoints.checkpoint import Checkpoint
+from qconfig.checkpoints.gathering import gather
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.shared import Shared, this_process
 from qconfig.checkpoints.stored_bytes import Check
 from qconfig.errors import CheckpointError, QconfigError
-from qconfig.limits import with_limits
 
 
 @frozen
@@ -19,12 +19,12 @@ class CheckAgain:
 
     Args:
         reopen: opens the checkpoint.
-        units: how many there are to read.
+        identity: of what the caller reads, see `Check.identity`.
         follow_symlinks: as the call said.
     """
 
     reopen: Callable[[], Checkpoint]
-    units: int
+    identity: str
     follow_symlinks: bool
 
     def __call__(self) -> Check:
@@ -36,12 +36,12 @@ class CheckAgain:
         """
         checkpoint, job = self.reopen(), Job("verify", None)
         check = Check.of(checkpoint, job, follow_symlinks=self.follow_symlinks)
-        if len(check.units) != self.units:
+        if check.identity != self.identity:
             raise CheckpointError(
                 "another process finds another checkpoint",
                 file=checkpoint.place,
-                found=f"{len(check.units)} tensors to read",
-                expected=str(self.units),
+                found=f"{len(check.units)} tensors of digest {check.identity}",
+                expected=self.identity,
                 hint="let all processes see the same files, with the same release of qconfig",
             )
         return check
@@ -103,7 +103,7 @@ def read_all(
     check.job.start(sum(unit.size for unit in check.units))
     if executor is None:
         return check.read(0, len(check.units))
-    again = None if reopen is None else CheckAgain(reopen, len(check.units), follow_symlinks)
+    again = None if reopen is None else CheckAgain(reopen, check.identity, follow_symlinks)
     shared, results = Shared(again), dict[int, list[QconfigError]]()
 
     def keep(result: BatchResult) -> None:
@@ -115,6 +115,6 @@ def read_all(
                 check.tell(unit)
 
     with shared.being(check):
-        tasks = [with_limits(CheckTask(shared, *batch)) for batch in check.batches()]
-        check.job.gather([executor.submit(task) for task in tasks], keep, tell)
+        tasks = [CheckTask(shared, *batch) for batch in check.batches()]
+        gather(executor, tasks, check.job, keep=keep, tell=tell)
     return [problem for first in sorted(results) for problem in results[first]]

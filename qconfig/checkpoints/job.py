@@ -1,28 +1,24 @@
 """A job that tells a listener how far it is, and what its time is spent on."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, Future, as_completed, wait
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from threading import Lock, local
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
 from qconfig.checkpoints.events import Event, EventKind, Listener, Phase
 from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.errors import QconfigError, StorageError, raise_problems
 from qconfig.versioning import Layout
 
 if TYPE_CHECKING:
     import torch
 
     from qconfig.checkpoints.checkpoint import Checkpoint
-
-_Result = TypeVar("_Result")
 
 
 @define
@@ -167,65 +163,10 @@ class Job:
         finally:
             self.switch(before)
 
-    def gather(
-        self,
-        futures: "Sequence[Future[_Result]]",
-        keep: "Callable[[_Result], None]",
-        tell: "Callable[[_Result], None]",
-    ) -> None:
-        """Hand on the results as they come.
-
-        After the first failure those that have not begun are cancelled, and those that go on end
-        with their next tensor. They are waited for; what they have finished all the same is kept.
-
-        Args:
-            futures: what goes on.
-            keep: is given each result first.
-            tell: is given it then; what this raises is a failure, too.
-
-        Raises:
-            BaseException: of the tasks; several QconfigErrors together.
-        """
-        failures: list[BaseException] = []
-        waiting = set(futures)
-        try:
-            with self.phase(None):
-                for future in as_completed(futures):
-                    waiting.discard(future)
-                    error = None if future.cancelled() else future.exception()
-                    if error is not None:
-                        failures.append(error)
-                        self._stop(futures, error)
-                    elif future.cancelled():
-                        if not failures:  # not by us
-                            failures.append(_lost())
-                            self._stop(futures, failures[0])
-                    else:
-                        keep(future.result())
-                        if not failures:
-                            tell(future.result())
-        except BaseException as error:  # noqa: BLE001 - raised below, after what is finished
-            failures.insert(0, error)
-            self._stop(futures, error)
-            wait(futures)
-            for future in waiting:
-                if not future.cancelled() and future.exception() is None:
-                    keep(future.result())
-        # Several processes may meet the same problem, each with an error of its own.
-        problems: dict[str, QconfigError] = {}
-        for failure in failures:
-            if isinstance(failure, BrokenExecutor):
-                raise _lost() from failure
-            if not isinstance(failure, QconfigError):
-                raise failure
-            problems.update({str(p): p for p in failure.problems if str(p) not in problems})
-        raise_problems(list(problems.values()))
-
-    def _stop(self, futures: "Sequence[Future[Any]]", error: BaseException) -> None:
-        for future in futures:
-            future.cancel()
+    def stop(self, error: BaseException) -> None:
+        """Let every thread end with its next tensor, and raise `error` there."""
         if self._failure is None:
-            self._failure = error  # other threads end with their next tensor
+            self._failure = error
 
     def _check_going_on(self) -> None:
         if self._failure is not None:
@@ -355,10 +296,3 @@ class Job:
             self._done -= count
         elif kind is EventKind.DONE:
             self._done = self._total
-
-
-def _lost() -> StorageError:
-    return StorageError(
-        "a worker has ended before its task",
-        hint="it may have run out of memory, or been stopped; try fewer workers",
-    )

@@ -11,8 +11,8 @@ from qconfig.checkpoints.identity import BYTES, JOB, SHARDS, SOURCE
 from qconfig.codec.journal import Journal
 from qconfig.codec.new_files import storage_errors
 from qconfig.codec.run_lock import Holder, LockedError, RunLock, holder_of
-from qconfig.codec.work_directory import CONTENT, JOURNAL, LOCK, MARK, parts_of, remove
-from qconfig.errors import StorageError, UsageError
+from qconfig.codec.work_directory import CONTENT, JOURNAL, LOCK, MARK, parts_of, remove, work_path
+from qconfig.errors import QconfigError, StorageError, UsageError
 
 # Releases up to 0.1 wrote a directory with eight hexadecimal digits behind the mark, and no lock.
 _NAME = re.compile(rf"\.(?P<target>.+){re.escape(MARK)}(?P<old>-[0-9a-f]{{8}})?", re.DOTALL)
@@ -33,6 +33,7 @@ class Leftover:
         job: what the run did, in one word, such as `quantize`; None likewise.
         source: of what.
         is_placed: whether the target is complete, and this only was not removed any more.
+        problem: why nothing is known of it.
     """
 
     path: Path
@@ -45,25 +46,30 @@ class Leftover:
     job: str | None = None
     source: str | None = None
     is_placed: bool = False
+    problem: str | None = None
 
     @property
     def state(self) -> str:
-        """`running`, `resumable`, `placed` (the target is complete) or `useless`."""
+        """`running`, `resumable`, `placed` (the target is complete), `useless` or `unknown`."""
         if self.holder is not None:
             return "running"
+        if self.problem is not None:
+            return "unknown"
         if self.is_placed:
             return "placed"
         return "resumable" if self.finished else "useless"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for `--json`."""
-        holder = self.holder
-        running = None if holder is None else {"pid": holder.pid, "host": holder.host}
+        running = None
+        if self.holder is not None:
+            seconds = round(self.holder.age, 1)
+            running = {"pid": self.holder.pid, "host": self.holder.host, "seconds": seconds}
         return {
             "path": str(self.path),
             "target": str(self.target),
             "state": self.state,
-            "running": running and {**running, "seconds": round(holder.age, 1) if holder else 0.0},
+            "running": running,
             "job": self.job,
             "source": self.source,
             "finished": list(self.finished),
@@ -77,7 +83,10 @@ class Leftover:
         """Return what a directory says of itself. Raises StorageError."""
         with storage_errors(path):
             holder = holder_of(path / LOCK)
-            journal = Journal.read(path / JOURNAL)
+            try:
+                journal = Journal.read(path / JOURNAL)
+            except QconfigError as error:
+                return cls(path, target, holder, problem=error.message)
             if journal is None:
                 return cls(path, target, holder)
             has_content = (path / CONTENT).is_dir()
@@ -122,11 +131,13 @@ def remove_leftover(leftover: Leftover) -> None:
     """
     path = leftover.path
     with storage_errors(path):
-        if not (path / LOCK).exists() and not (path / CONTENT).exists():
-            shutil.rmtree(path)  # of an old release, or empty
+        if path.name != work_path(leftover.target).name:
+            shutil.rmtree(path)  # of an old release, which had no locks
             return
         try:
             lock = RunLock.take(path / LOCK)
+        except FileNotFoundError:  # somebody else has removed it
+            return
         except LockedError as error:
             raise UsageError(
                 "the run goes on",

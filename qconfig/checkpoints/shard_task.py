@@ -119,7 +119,8 @@ class ShardTask:
     Args:
         run: what it shares with the other tasks of its call.
         name: file name of the shard.
-        content: directory in which the file is made.
+        content: directory in which the file is when it is finished.
+        parts: directory in which it is made.
         home: directory that errors name.
         kept: digests of the file, where an earlier run has finished it. It is kept if they are
             right.
@@ -129,6 +130,7 @@ class ShardTask:
     run: Shared[Run]
     name: str
     content: Path
+    parts: Path
     home: Path
     kept: Digests | None = None
     sha256: bool = False
@@ -169,7 +171,7 @@ class ShardTask:
 
         An executor that takes a process for lost, and repeats its task, may be wrong.
         """
-        path, part = self.content / self.name, new_part(self.content)
+        path, part = self.content / self.name, new_part(self.parts)
         metadata = _Noted(run.planned.metadata[self.name])
         tensors = run.job.computing(run.stored[self.name])
         try:

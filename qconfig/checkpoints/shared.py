@@ -14,7 +14,8 @@ from qconfig.errors import UsageError
 
 T = TypeVar("T")
 
-_values: dict[str, Any] = {}
+_given: dict[str, Any] = {}
+_made: dict[str, Any] = {}
 _making = Lock()
 
 
@@ -33,11 +34,11 @@ class Shared(Generic[T]):
     @contextmanager
     def being(self, value: T) -> Iterator[None]:
         """Let `get` return `value` in this process, while the block lasts."""
-        _values[self._key] = value
+        _given[self._key] = value
         try:
             yield
         finally:
-            del _values[self._key]
+            del _given[self._key]
 
     def get(self) -> T:
         """Return the value.
@@ -45,7 +46,7 @@ class Shared(Generic[T]):
         Raises:
             UsageError: it lies in the memory of another process.
         """
-        found: T | None = _values.get(self._key)
+        found: T | None = _given.get(self._key)
         if found is not None:
             return found
         if self.make is None:
@@ -54,11 +55,11 @@ class Shared(Generic[T]):
                 expected="an executor of threads",
             )
         with _making:
-            found = _values.get(self._key)
-            if found is None:
-                _values.clear()  # what was made for earlier calls goes
-                found = _values[self._key] = self.make()
-            return found
+            made: T | None = _made.get(self._key)
+            if made is None:
+                _made.clear()  # what was made for earlier calls goes
+                made = _made[self._key] = self.make()
+            return made
 
     @property
     def _key(self) -> str:

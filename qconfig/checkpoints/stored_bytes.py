@@ -12,10 +12,11 @@ from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.record import inner_name
 from qconfig.checkpoints.stated_sums import stated_sums
-from qconfig.codec.digests import ALGORITHM, check_bytes, stated_digests
+from qconfig.codec.digests import ALGORITHM, check_bytes, digest, stated_digests
 from qconfig.codec.layout_values import layout_nbytes, loaded, present_fields
 from qconfig.codec.safetensors_header import Header
 from qconfig.codec.sha256_sums import SUMS_FILE, check_sum
+from qconfig.codec.strict_json import dumps_compact
 from qconfig.codec.tensor_values import LazyTensor, nbytes
 from qconfig.errors import QconfigError
 from qconfig.versioning import Layout, registry
@@ -104,6 +105,15 @@ class Check:
         stated = sum(len(digests) for digests in expected.values())
         unstated = tuple(name for name in checkpoint.shards if name not in expected)
         return cls(checkpoint, units, job, stated, unstated, problems + wrong, len(sums))
+
+    @property
+    def identity(self) -> str:
+        """A digest of what is read, and of what is expected of it."""
+        lines = [
+            [unit.shard, unit.name, unit.size, unit.sha256, [text for *_, text in unit.digests]]
+            for unit in self.units
+        ]
+        return digest(dumps_compact(lines).encode())
 
     def read(self, first: int, last: int) -> list[QconfigError]:
         """Read the units from `first` on, before `last`; return a problem for all that is wrong."""

@@ -9,6 +9,7 @@ from qconfig.checkpoints.carried_files import other_files
 from qconfig.checkpoints.checkpoint import CONFIG_FILE, INDEX_FILE, SINGLE_FILE, Checkpoint
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import Phase
+from qconfig.checkpoints.gathering import gather
 from qconfig.checkpoints.identity import run_head, run_identity
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.memory import budget_of
@@ -30,7 +31,6 @@ from qconfig.codec.sha256_sums import SUMS_FILE, sums_text
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.work_directory import WorkDirectory, work_directory
 from qconfig.errors import CheckpointError, raise_problems
-from qconfig.limits import with_limits
 
 _COUNTED = frozenset({"total_size", "total_parameters"})
 """What an index says that follows from the tensors."""
@@ -181,7 +181,7 @@ def _write_shards(
     sizes = run.planned.sizes
     shared = Shared(again)
     tasks = [
-        ShardTask(shared, name, work.content, home, _kept(work, name), sha256)
+        ShardTask(shared, name, work.content, work.parts, home, _kept(work, name), sha256)
         for name in run.planned.shards
     ]
     if executor is not None:  # the largest first, so that none of them goes on alone in the end
@@ -202,7 +202,7 @@ def _write_shards(
 
     with shared.being(run):
         if executor is not None:
-            run.job.gather([executor.submit(with_limits(task)) for task in tasks], keep, tell)
+            gather(executor, tasks, run.job, keep=keep, tell=tell)
             return sums
         for task in tasks:
             result = task()

@@ -28,11 +28,15 @@ def command(*, places: tuple[Path, ...], remove: bool, output: Output) -> int:
     PLACES are directories in which checkpoints were written, or names of checkpoints; none is the
     current directory. Exit code 1 if something is left in the end.
     """
-    found = [leftover for place in places or (Path(),) for leftover in find_leftovers(place)]
+    places = places or (Path(),)
+    found = list({x.path: x for place in places for x in find_leftovers(place)}.values())
     idle = [leftover for leftover in found if leftover.holder is None]
-    removed = idle if remove else []
-    for leftover in removed:
+    removed: list[Leftover] = []
+    for leftover in idle if remove else []:
         remove_leftover(leftover)
+        removed.append(leftover)
+        if not output.as_json:
+            output.line(f"removed {leftover.path}")
     left = [leftover for leftover in found if leftover not in removed]
     if output.as_json:
         output.result(
@@ -42,8 +46,6 @@ def command(*, places: tuple[Path, ...], remove: bool, output: Output) -> int:
             }
         )
         return 1 if left else 0
-    for leftover in removed:
-        output.line(f"removed {leftover.path}")
     for leftover in left:
         output.line(f"{leftover.path}")
         output.line(f"  {_described(leftover)}")
@@ -60,6 +62,8 @@ def _described(leftover: Leftover) -> str:
     holder = leftover.holder
     if holder is not None:
         return f"being written by process {holder.pid} on {holder.host}, for {duration(holder.age)}"
+    if leftover.problem is not None:
+        return f"its journal cannot be read: {leftover.problem}"
     if leftover.state != "resumable":
         return _WORDS[leftover.state]
     done = counted(len(leftover.finished), "finished shard")

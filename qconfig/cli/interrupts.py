@@ -26,7 +26,7 @@ def exit_code_of(error: BaseException) -> int:
 def show_interruption(error: BaseException) -> int:
     """Say on stderr what an interrupted call left, and return its exit code."""
     word = "terminated" if isinstance(error, Terminated) else "interrupted"
-    notes = getattr(error, "__notes__", None) or ["nothing that was begun is left behind"]
+    notes = getattr(error, "__notes__", None) or ["what was begun is removed"]
     click.echo(printable(f"{word}; {'; '.join(notes)}"), err=True)
     return exit_code_of(error)
 

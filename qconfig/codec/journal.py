@@ -10,11 +10,11 @@ from attrs import define
 
 from qconfig.codec.byte_copy import write_all
 from qconfig.codec.regular_files import open_regular
-from qconfig.errors import QconfigError
-from qconfig.limits import current_limits
+from qconfig.errors import ContainerError, NewerVersionError
 
 _VERSION = 1
 _VERSION_KEY = "qconfig_journal"
+_MOST_BYTES = 2**30  # beyond it a file is damaged: a million shards take less
 
 
 @define
@@ -37,7 +37,7 @@ class Journal:
     def create(cls, path: Path, head: Mapping[str, Any]) -> Self:
         """Begin a new journal. Raises OSError."""
         journal = cls(path, dict(head), [])
-        journal._write({_VERSION_KEY: _VERSION, **head}, os.O_EXCL)
+        journal._write({_VERSION_KEY: _VERSION, **head}, os.O_CREAT | os.O_EXCL)
         return journal
 
     @classmethod
@@ -45,13 +45,17 @@ class Journal:
         """Return a journal that an earlier run left, or None where there is none of use.
 
         A last line that was not written whole is none. What was damaged otherwise is of no use.
+
+        Raises:
+            StorageError: it is there and cannot be read.
+            NewerVersionError: a newer release has written it.
         """
+        if not os.path.lexists(path):
+            return None
         try:
             with open_regular(path) as file:
-                if file.size > current_limits().document_bytes:
-                    return None
-                text = bytes(file.read(0, file.size))
-        except QconfigError:
+                text = bytes(file.read(0, min(file.size, _MOST_BYTES)))
+        except ContainerError:  # no regular file
             return None
         whole = text[: text.rfind(b"\n") + 1]
         try:
@@ -60,7 +64,16 @@ class Journal:
             return None
         if not all(isinstance(line, dict) for line in (head, *entries)):
             return None
-        if head.pop(_VERSION_KEY, None) != _VERSION:
+        version = head.pop(_VERSION_KEY, None)
+        if type(version) is int and version > _VERSION:
+            raise NewerVersionError(
+                "a newer release of qconfig has begun to write here",
+                file=path,
+                found=f"a journal of version {version}",
+                expected=f"at most {_VERSION}",
+                hint="go on with that release, or remove what it left",
+            )
+        if version != _VERSION:
             return None
         return cls(path, head, entries, len(whole))
 
@@ -71,7 +84,7 @@ class Journal:
 
     def _write(self, line: Mapping[str, Any], flag: int) -> None:
         text = json.dumps(line, separators=(",", ":"), sort_keys=True).encode() + b"\n"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flag
+        flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | flag
         target = os.open(self.path, flags, 0o666)
         try:
             # What follows the whole lines is the half of one that a killed run had begun.

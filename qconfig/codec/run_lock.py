@@ -1,7 +1,8 @@
 """A lock that a run holds as long as it lives, and that says who holds it.
 
 The system lets go of it when the process ends, however it ends. Where a file system has no locks,
-the process that the file names is asked for.
+the process that the file names is asked for; two runs that begin in the same moment are not kept
+apart there.
 """
 
 import errno
@@ -20,6 +21,7 @@ from attrs import define, frozen
 from qconfig.codec.byte_copy import write_all
 
 _MODE = 0o644
+_LOOKS, _LOOK_SECONDS = 5, 0.02
 _HELD = frozenset({errno.EAGAIN, errno.EACCES})
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP})
 _MOST_BYTES = 4096
@@ -117,7 +119,7 @@ class RunLock:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
             lock, is_held = cls(path, descriptor), False
             try:
-                _lock(descriptor)
+                _lock_patiently(descriptor)
                 is_held = _is_at(descriptor, path)
                 if is_held:
                     os.ftruncate(descriptor, 0)
@@ -133,6 +135,8 @@ class RunLock:
 
     def release(self) -> None:
         """Let go of the lock; the file stays."""
+        with suppress(OSError):  # where there are no locks, the name of a process that lives counts
+            os.ftruncate(self.descriptor, 0)
         with suppress(OSError):  # it is closed all the same
             os.close(self.descriptor)
 
@@ -164,6 +168,18 @@ def duration(seconds: float) -> str:
     units = ((days, "d"), (hours, "h"), (minutes, "min"), (rest, "s"))
     first = next((i for i, (count, _) in enumerate(units) if count), len(units) - 1)
     return " ".join(f"{count} {unit}" for count, unit in units[first : first + 2])
+
+
+def _lock_patiently(descriptor: int) -> None:
+    """Lock a file, unless it is held for longer than somebody takes who only looks at it."""
+    for _ in range(_LOOKS - 1):
+        try:
+            _lock(descriptor)
+        except LockedError:
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return
+    _lock(descriptor)
 
 
 def _lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> None:

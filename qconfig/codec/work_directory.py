@@ -5,11 +5,12 @@ A directory `T` is made in its sibling `.T.qconfig-tmp`, which has
     lock       held by the run that works here, see `run_lock`
     journal    what the run is, and the parts that are finished, see `journal`
     content    what becomes `T`
-    *.part     files that are written now and will be in `content`
+    parts-*    files that are written now and will be in `content`
 
 All files are brought to the disk before `content` is renamed to `T`; then the rest is removed.
 """
 
+import errno
 import os
 import secrets
 import shutil
@@ -23,10 +24,12 @@ from attrs import define, field
 from qconfig.codec.journal import Journal
 from qconfig.codec.new_files import make_folders, rename_directory, storage_errors, sync_directory
 from qconfig.codec.run_lock import LockedError, RunLock
+from qconfig.codec.targets import check_target, is_taken
 from qconfig.errors import QconfigError, StorageError, UsageError
 
 MARK = ".qconfig-tmp"
-CONTENT, JOURNAL, LOCK, _PART = "content", "journal", "lock", ".part"
+CONTENT, JOURNAL, LOCK = "content", "journal", "lock"
+_PARTS = "parts-"
 IDENTITY = "identity"
 """Key of a journal's head: what has to be the same for a run to go on where another ended."""
 PART = "part"
@@ -42,6 +45,8 @@ class WorkDirectory:
     Args:
         target: its name in the end.
         path: the sibling.
+        parts: directory for files that are not finished. Each run has another one, so that what
+            workers of an earlier run still write is never taken for this one's.
         journal: of a run that can be resumed.
         finished: what an earlier run has finished, by the name of the part.
         is_placed: whether an earlier run has made all of `target`; nothing is left to do then.
@@ -49,6 +54,7 @@ class WorkDirectory:
 
     target: Path
     path: Path
+    parts: Path
     journal: Journal | None = None
     finished: dict[str, dict[str, Any]] = field(factory=dict)
     is_placed: bool = False
@@ -59,7 +65,11 @@ class WorkDirectory:
         return self.path / CONTENT
 
     def add(self, part: str, facts: Mapping[str, Any]) -> None:
-        """Note that a file of `content` is finished and on the disk. Raises StorageError."""
+        """Note that a file of `content` is finished. Raises StorageError.
+
+        Its bytes are on the disk. Its name may be lost in a power cut, and so a run that goes on
+        looks whether it is there.
+        """
         if self.journal is not None:
             with storage_errors(self.target / part):
                 self.journal.add({PART: part, **facts})
@@ -81,9 +91,9 @@ def work_path(target: Path) -> Path:
     return target.parent / f".{target.name}{MARK}"
 
 
-def new_part(content: Path) -> Path:
-    """Return the name of a new file, on the same file system, that will be put into `content`."""
-    return content.parent / f"{secrets.token_hex(8)}{_PART}"
+def new_part(parts: Path) -> Path:
+    """Return the name of a new file in a directory of parts."""
+    return parts / secrets.token_hex(8)
 
 
 @contextmanager
@@ -106,10 +116,9 @@ def work_directory(
         StorageError: the file system refused.
     """
     target = Path(target).absolute()
-    _check_path(target)
-    _check_apart(target, source)
+    check_target(target, source)
     with storage_errors(target):
-        placed = _placed_earlier(target, head) if _is_taken(target) else None
+        placed = _placed_earlier(target, head) if is_taken(target) else None
         missing = [p for p in (target.parent, *target.parent.parents) if not p.exists()]
     if placed is not None:
         yield placed
@@ -136,17 +145,25 @@ def work_directory(
 
 
 def remove(path: Path) -> None:
-    """Remove a work directory. Raises OSError.
+    """Remove a work directory whose lock the caller holds. Raises OSError.
 
-    The journal goes last: as long as it is there, it says what the rest is.
+    The lock goes last: as long as it is there, no other run begins. One that begins then keeps the
+    directory.
     """
     _remove_content(path / CONTENT)
-    for part in path.glob(f"*{_PART}"):
-        part.unlink(missing_ok=True)
-    for name in (LOCK, JOURNAL):
+    _remove_parts(path)
+    for name in (JOURNAL, LOCK):
         (path / name).unlink(missing_ok=True)
-    with suppress(FileNotFoundError):
+    try:
         path.rmdir()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+def _remove_parts(path: Path) -> None:
+    for parts in path.glob(f"{_PARTS}*"):
+        _remove_content(parts)
 
 
 def _remove_content(content: Path) -> None:
@@ -198,14 +215,21 @@ def _prepared(target: Path, path: Path, head: Mapping[str, Any] | None) -> WorkD
     finished = {} if journal is None else parts_of(journal)
     if journal is not None and finished:
         _check_same(target, journal, head)
-        work = WorkDirectory(target, path, journal, finished)
+        work = WorkDirectory(target, path, _new_parts(path), journal, finished)
         _remove_unfinished(work)
         return work
     _remove_content(content)
     (path / JOURNAL).unlink(missing_ok=True)
     content.mkdir()
     journal = None if head is None else Journal.create(path / JOURNAL, head)
-    return WorkDirectory(target, path, journal)
+    return WorkDirectory(target, path, _new_parts(path), journal)
+
+
+def _new_parts(path: Path) -> Path:
+    _remove_parts(path)
+    parts = path / f"{_PARTS}{secrets.token_hex(4)}"
+    parts.mkdir()
+    return parts
 
 
 def parts_of(journal: Journal) -> dict[str, dict[str, Any]]:
@@ -231,8 +255,6 @@ def _check_same(target: Path, journal: Journal, head: Mapping[str, Any] | None) 
 
 
 def _remove_unfinished(work: WorkDirectory) -> None:
-    for part in work.path.glob(f"*{_PART}"):
-        part.unlink()
     for entry in sorted(work.content.iterdir()):
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
@@ -245,7 +267,7 @@ def _place(work: WorkDirectory) -> None:
     if work.is_placed:
         return
     with storage_errors(work.target):
-        for folder, _, _ in os.walk(work.content):
+        for folder, _, _ in os.walk(work.content, onerror=_refuse):
             sync_directory(Path(folder))
         if work.journal is not None:
             work.journal.add({PLACED: True})
@@ -255,6 +277,10 @@ def _place(work: WorkDirectory) -> None:
         sync_directory(work.target.parent)
     with suppress(OSError):  # the target is there; `qconfig doctor` removes what else is
         remove(work.path)
+
+
+def _refuse(error: OSError) -> None:
+    raise error
 
 
 def _placed_earlier(target: Path, head: Mapping[str, Any] | None) -> WorkDirectory:
@@ -282,7 +308,7 @@ def _placed_earlier(target: Path, head: Mapping[str, Any] | None) -> WorkDirecto
             expected="a new or empty directory",
             hint="choose another name, or move the old one away",
         )
-    return WorkDirectory(target, path, is_placed=True)
+    return WorkDirectory(target, path, path, is_placed=True)
 
 
 def _settle(work: WorkDirectory, error: BaseException) -> None:
@@ -310,9 +336,9 @@ def _settle(work: WorkDirectory, error: BaseException) -> None:
 
 def _discard(path: Path) -> None:
     """Remove a directory that could not be prepared, unless there are parts to go on with."""
-    journal = Journal.read(path / JOURNAL)
-    if journal is None or not parts_of(journal):
-        with suppress(OSError):
+    with suppress(OSError, QconfigError):
+        journal = Journal.read(path / JOURNAL)
+        if journal is None or not parts_of(journal):
             remove(path)
 
 
@@ -328,43 +354,3 @@ def _remove_empty(folders: list[Path]) -> None:
     with suppress(OSError):
         for folder in folders:
             folder.rmdir()
-
-
-def _is_taken(target: Path) -> bool:
-    if target.is_symlink():
-        return True
-    return target.exists() and (not target.is_dir() or any(target.iterdir()))
-
-
-def _check_path(target: Path) -> None:
-    try:
-        is_path = b"\0" not in os.fsencode(target)
-    except UnicodeEncodeError:
-        is_path = False
-    if not is_path:
-        raise UsageError(
-            "not a path",
-            found=str(target),
-            expected="a name without NUL, of characters that the file system can hold",
-        )
-
-
-def _check_apart(target: Path, source: Path | None) -> None:
-    with storage_errors(target):
-        if target.is_dir() and target.is_mount():
-            raise UsageError(
-                "the target is where a file system is mounted, so that no directory can get its "
-                "name",
-                file=target,
-                hint="choose a new directory in it",
-            )
-        if source is None:
-            return
-        inside, real = source.resolve(), target.resolve()
-    if real.is_relative_to(inside) or inside.is_relative_to(real):
-        raise UsageError(
-            "source and target overlap",
-            file=target,
-            found=str(real),
-            expected=f"a directory outside {inside}",
-        )

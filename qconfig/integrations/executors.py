@@ -2,13 +2,20 @@
 
 import multiprocessing
 import signal
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from qconfig.errors import StorageError, UsageError
 
+T = TypeVar("T")
 _EXPECTED = "threads=N, processes=N or dask=ADDRESS, such as dask=tcp://10.0.0.1:8786"
 
 
@@ -25,7 +32,7 @@ def open_executor(description: str) -> Iterator[Executor | None]:
 
     Raises:
         UsageError: a description that nobody knows, or the extra is not installed.
-        StorageError: the cluster cannot be reached, or has lost its workers.
+        StorageError: the cluster cannot be reached.
     """
     kind, _, value = description.partition("=")
     if kind == "dask" and value:
@@ -81,12 +88,38 @@ def _dask(address: str) -> Iterator[Executor]:
             "the Dask scheduler cannot be reached", found=address, hint=str(error) or None
         ) from error
     try:
-        yield client.get_executor(pure=False)
-    except KilledWorker as error:
-        raise StorageError(
-            "workers have ended before their task",
-            found=str(error),
-            hint="they may have run out of memory; the same call goes on with what is not finished",
-        ) from error
+        yield _DaskExecutor(client, KilledWorker)
     finally:
         client.close()
+
+
+class _DaskExecutor(Executor):
+    """Dask's executor, for which a lost worker is what it is for all executors."""
+
+    def __init__(self, client: Any, killed: type[Exception]) -> None:
+        self._executor: Executor = client.get_executor(pure=False)
+        self._killed = killed
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Let a worker of the cluster call a function."""
+        inner = self._executor.submit(fn, *args, **kwargs)
+        outer: Future[T] = Future()
+
+        def finish(done: Future[T]) -> None:
+            if done.cancelled():
+                outer.cancel()
+                outer.set_running_or_notify_cancel()
+                return
+            error = done.exception()
+            if not outer.set_running_or_notify_cancel():
+                return
+            if isinstance(error, self._killed):
+                outer.set_exception(BrokenExecutor(str(error)))
+            elif error is not None:
+                outer.set_exception(error)
+            else:
+                outer.set_result(done.result())
+
+        outer.add_done_callback(lambda future: future.cancelled() and inner.cancel())
+        inner.add_done_callback(finish)
+        return outer

@@ -139,7 +139,7 @@ def test_waiting_for_threads_does_not_count(tmp_path, monkeypatch):
         seen.append(event)
         now[0] += 100 if event.kind is EventKind.TENSOR else 0
 
-    monkeypatch.setattr("qconfig.checkpoints.job.as_completed", later.as_completed)
+    monkeypatch.setattr("qconfig.checkpoints.gathering.as_completed", later.as_completed)
     job = Job("write", listen, clock=lambda: now[0])
     write_checkpoint(tmp_path / "t", two_tensors(), {}, executor=later, job=job)
     job.done()

@@ -149,7 +149,9 @@ def test_what_lies_in_memory_needs_threads(tmp_path, processes):
 def test_a_process_that_sees_another_checkpoint_is_refused(tmp_path, source, processes):
     """A worker whose files differ would write shards that do not fit together."""
     again = RunAgain(partial(_other_plan, source), "0" * 16, source)
-    task = ShardTask(Shared(again), "model-00001-of-00004.safetensors", tmp_path, tmp_path)
+    task = ShardTask(
+        Shared(again), "model-00001-of-00004.safetensors", tmp_path, tmp_path, tmp_path
+    )
     with pytest.raises(CheckpointError, match="another process finds another checkpoint"):
         processes.submit(task).result()
     assert list(tmp_path.iterdir()) == []
@@ -186,3 +188,43 @@ def test_a_worker_that_is_killed_fails_the_run_cleanly(tmp_path, source):
         assert "run the same again to go on" in str(caught.value)
     quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig())
     assert _tree(tmp_path / "t") == _tree(tmp_path / "serial")
+
+
+class Closing(Executor):
+    """Takes one task, and is closed then."""
+
+    def __init__(self, pool):
+        self.pool, self.futures = pool, []
+
+    def submit(self, fn, /, *args, **kwargs):
+        if self.futures:
+            raise RuntimeError("closed")
+        self.futures.append(self.pool.submit(fn, *args, **kwargs))
+        return self.futures[0]
+
+
+def test_an_executor_that_takes_no_more_tasks_is_waited_for(tmp_path, source):
+    """What it has begun has ended before the error is raised."""
+    with ThreadPoolExecutor(1) as pool:
+        executor = Closing(pool)
+        with pytest.raises(RuntimeError, match="closed"):
+            quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig(), executor=executor)
+        assert executor.futures[0].done()
+    quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig())
+
+
+class Cancelling(Executor):
+    """Says of every task that it is cancelled."""
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return future
+
+
+def test_a_task_that_somebody_cancels_is_a_lost_worker(tmp_path, source):
+    """A target never lacks a shard."""
+    with pytest.raises(StorageError, match="a worker has ended before its task"):
+        quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig(), executor=Cancelling())
+    assert list(tmp_path.iterdir()) == []

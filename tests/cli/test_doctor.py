@@ -117,3 +117,19 @@ def test_a_place_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(StorageError, match="no such directory"):
         find_leftovers(tmp_path / "a" / "b")
     assert find_leftovers(tmp_path / "a") == []
+
+
+def test_a_leftover_that_is_named_twice_is_removed_once(interrupted):
+    """By its folder and by its target."""
+    result = call("doctor", interrupted, interrupted / "int8", "--remove")
+    assert (result.exit_code, result.stdout) == (0, f"removed {interrupted}/.int8.qconfig-tmp\n")
+
+
+def test_a_journal_that_cannot_be_read_is_said(interrupted):
+    """Nothing is known of what a newer release left."""
+    (interrupted / ".int8.qconfig-tmp" / "journal").write_text('{"qconfig_journal": 99}\n')
+    (leftover,) = find_leftovers(interrupted)
+    assert leftover.state == "unknown"
+    assert "its journal cannot be read: a newer release" in call("doctor", interrupted).stdout
+    remove_leftover(leftover)
+    assert [p.name for p in interrupted.iterdir()] == ["float"]

@@ -95,7 +95,7 @@ def test_interrupt(monkeypatch, old_model):
     )
     result = call("inspect", old_model)
     assert result.exit_code == 130
-    assert result.stderr.strip() == "interrupted; nothing that was begun is left behind"
+    assert result.stderr.strip() == "interrupted; what was begun is removed"
 
 
 def test_a_bug_is_shown(monkeypatch, old_model):

@@ -1,7 +1,10 @@
 """A directory that is made step by step, by one run at a time, and that another run finishes."""
 
+import errno
+import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,9 +12,15 @@ from typing import Any
 import pytest
 
 from qconfig.codec.new_files import write_file
-from qconfig.codec.run_lock import Holder, RunLock, duration, holder_of
-from qconfig.codec.work_directory import IDENTITY, WorkDirectory, work_directory, work_path
-from qconfig.errors import CheckpointError, StorageError, UsageError
+from qconfig.codec.run_lock import Holder, LockedError, RunLock, duration, holder_of
+from qconfig.codec.work_directory import (
+    IDENTITY,
+    WorkDirectory,
+    new_part,
+    work_directory,
+    work_path,
+)
+from qconfig.errors import CheckpointError, NewerVersionError, StorageError, UsageError
 
 HEAD = {IDENTITY: {"source": "1", "config": "2"}}
 
@@ -238,3 +247,83 @@ def test_a_lock_with_no_start_names_nobody(tmp_path: Path, started: str) -> None
         held = holder_of(work.path / "lock")
         assert held is not None
         assert "an unknown host" in str(held)
+
+
+def test_a_journal_that_cannot_be_read_keeps_what_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many open files are no reason to throw work away."""
+    target = tmp_path / "new"
+    _interrupted(target, KeyboardInterrupt())
+    opened = os.open
+
+    def refuse(path: Any, *arguments: Any, **options: Any) -> int:
+        if Path(path).name == "journal":
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened(path, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuse)
+        with pytest.raises(StorageError, match="Too many open files"), work_directory(target):
+            pass
+    with work_directory(target, head=HEAD) as work:
+        assert list(work.finished) == ["a"]
+
+
+def test_a_journal_of_a_newer_release_is_left(tmp_path: Path) -> None:
+    """What it says of its parts is not known here."""
+    target = tmp_path / "new"
+    _interrupted(target, KeyboardInterrupt())
+    journal = work_path(target) / "journal"
+    text = journal.read_text().replace('"qconfig_journal":1', '"qconfig_journal":2')
+    journal.write_text(text)
+    with pytest.raises(NewerVersionError, match="newer release"), work_directory(target, head=HEAD):
+        pass
+    assert journal.read_text() == text
+    assert _names(work_path(target) / "content") == ["a", "half"]
+
+
+def test_what_an_earlier_run_still_writes_is_not_taken(tmp_path: Path) -> None:
+    """A worker that outlives its run cannot put a file into the next one."""
+    target = tmp_path / "new"
+    with pytest.raises(KeyboardInterrupt), work_directory(target, head=HEAD) as work:
+        _part(work, "a")
+        late = new_part(work.parts)
+        write_file(late, b"late")
+        raise KeyboardInterrupt
+    with work_directory(target, head=HEAD) as again:
+        assert again.parts != work.parts
+        with pytest.raises(FileNotFoundError):
+            late.rename(again.content / "b")
+    assert _names(target) == ["a"]
+
+
+def test_looking_at_a_lock_does_not_hinder_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who only asks holds it for a moment, which a run waits for."""
+    path = tmp_path / "lock"
+    path.touch()
+    looking = os.open(path, os.O_RDONLY)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
+    RunLock.take(path).release()
+    os.close(looking)
+
+
+def test_without_locks_a_process_may_try_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own name in a file that it has let go of does not count."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    path = tmp_path / "lock"
+    lock = RunLock.take(path)
+    with pytest.raises(LockedError):
+        RunLock.take(path)
+    lock.release()
+    RunLock.take(path).release()

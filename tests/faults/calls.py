@@ -71,7 +71,7 @@ SYNCS = frozenset({"fsync", "fdatasync"})
 NAMES = frozenset(BY_PATH) - {"chmod", "utime", "truncate"}
 """Calls that change a directory."""
 _FICLONE = 0x40049409
-_CREATES = os.O_CREAT | os.O_TRUNC
+_CREATES = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_RDWR
 
 _APPLIES = {
     Kind.NO_SPACE: GROWS | SYNCS | {"rename", "replace"},

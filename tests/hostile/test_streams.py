@@ -71,7 +71,7 @@ def test_an_interrupt_leaves_nothing(tmp_path, jobs):
     before = state(tmp_path)
     code = f"""
 import os, signal
-import qconfig.checkpoints.write as w
+import qconfig.checkpoints.shard_task as w
 signal.signal(signal.SIGINT, signal.default_int_handler)
 work, count = w.write_safetensors, 0
 def interrupted(path, tensors, metadata, *, known, progress):
@@ -93,5 +93,5 @@ w.write_safetensors = interrupted
         check=False,
     )
     assert run.returncode == 130, run.stderr
-    assert run.stderr.strip() == "interrupted; nothing that was begun is left behind"
+    assert run.stderr.strip() == "interrupted; what was begun is removed"
     assert state(tmp_path) == before

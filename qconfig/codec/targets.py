@@ -1,0 +1,64 @@
+"""What may be the target of a run: a name that can be a new directory, apart from the source."""
+
+import os
+from pathlib import Path
+
+from qconfig.codec.new_files import storage_errors
+from qconfig.errors import UsageError
+
+
+def check_target(target: Path, source: Path | None) -> None:
+    """Check that a directory of this name can be made, whatever is there now.
+
+    Args:
+        target: an absolute path.
+        source: a directory that must stay untouched.
+
+    Raises:
+        UsageError: no file system can hold the name, or one is mounted there; or it lies in the
+            source, or the source in it.
+        StorageError: the file system refused.
+    """
+    _check_path(target)
+    _check_apart(target, source)
+
+
+def is_taken(target: Path) -> bool:
+    """Return whether there is something else than an empty directory. Raises OSError."""
+    if target.is_symlink():
+        return True
+    return target.exists() and (not target.is_dir() or any(target.iterdir()))
+
+
+def _check_path(target: Path) -> None:
+    try:
+        is_path = b"\0" not in os.fsencode(target)
+    except UnicodeEncodeError:
+        is_path = False
+    if not is_path:
+        raise UsageError(
+            "not a path",
+            found=str(target),
+            expected="a name without NUL, of characters that the file system can hold",
+        )
+
+
+def _check_apart(target: Path, source: Path | None) -> None:
+    with storage_errors(target):
+        if target.is_dir() and target.is_mount():
+            raise UsageError(
+                "the target is where a file system is mounted, so that no directory can get its "
+                "name",
+                file=target,
+                hint="choose a new directory in it",
+            )
+        if source is None:
+            return
+        inside, real = source.resolve(), target.resolve()
+    if real.is_relative_to(inside) or inside.is_relative_to(real):
+        raise UsageError(
+            "source and target overlap",
+            file=target,
+            found=str(real),
+            expected=f"a directory outside {inside}",
+        )
