@@ -1,7 +1,8 @@
 """Load a checkpoint of any version into memory, quantized tensors as tensor subclasses."""
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,26 +85,52 @@ def load_checkpoint(
     if device is not None:
         check_device(device)
     # Many small objects are made that stay: looking for cycles among them takes most of the time.
-    with MappedFiles() as files, collector_paused():
-        checkpoint = open_checkpoint(
-            path,
-            follow_symlinks=follow_symlinks,
-            reader=files.tensors,
-            dialect=dialect,
-            writer=Writer.of(writer),
-            keep_config=False,
+    # A function of its own, so that what leads to the tensors is gone before the collector is back.
+    with collector_paused():
+        state_dict = _read(
+            Path(path),
+            partial(
+                open_checkpoint,
+                follow_symlinks=follow_symlinks,
+                dialect=dialect,
+                writer=Writer.of(writer),
+                keep_config=False,
+            ),
+            partial(Placement, mmap=mmap, device=device, for_model=model is not None),
+            names,
+            slices or {},
         )
-        pieces = slices_of(checkpoint, slices or {})
+    if model is not None:
+        ignored = set(ignore)
+        load_into(model, {n: t for n, t in state_dict.items() if n not in ignored})
+    return state_dict
+
+
+def _read(
+    path: Path,
+    opened: Callable[..., Checkpoint],
+    placed: Callable[[MappedFiles], Placement],
+    names: Sequence[str] | str | None,
+    slices: Mapping[str, TensorSlice],
+) -> "dict[str, torch.Tensor]":
+    """Return the tensors of a checkpoint that are asked for.
+
+    Args:
+        path: a directory, or one file.
+        opened: opens it, given what reads the tensors of its files.
+        placed: says how tensors come into memory.
+        names: see `load_checkpoint`.
+        slices: see `load_checkpoint`.
+    """
+    with MappedFiles() as files:
+        checkpoint = opened(path, reader=files.tensors)
+        pieces = slices_of(checkpoint, slices)
         if names is not None:
             checkpoint = with_names(checkpoint, names)
         _warn(path, checkpoint)
         raise_problems(config_contradictions(checkpoint))
-        placement = Placement(files, mmap=mmap, device=device, for_model=model is not None)
-        state_dict = _state_dict(*cut(checkpoint, pieces), placement)
+        state_dict = _state_dict(*cut(checkpoint, pieces), placed(files))
         files.check_unchanged()
-    if model is not None:
-        ignored = set(ignore)
-        load_into(model, {n: t for n, t in state_dict.items() if n not in ignored})
     return state_dict
 
 
@@ -120,7 +147,7 @@ def _state_dict(
     return state_dict
 
 
-def _warn(path: Path | str, checkpoint: Checkpoint) -> None:
+def _warn(path: Path, checkpoint: Checkpoint) -> None:
     inexact = [origin for origin in checkpoint.origins.values() if not origin.exact]
     if not inexact:
         return
@@ -132,7 +159,7 @@ def _warn(path: Path | str, checkpoint: Checkpoint) -> None:
         f"or not surely, what their writer had: {first}{more}; inspect_checkpoint or "
         "`qconfig inspect` lists all of it",
         InexactWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

@@ -1,6 +1,7 @@
 """Our own form of checkpoints: tensors put together as the records of their files say."""
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +72,9 @@ def assemble(
             if len(problems) >= MOST_PROBLEMS:
                 break
     raise_problems(problems, file=directory)
-    shard_of = {
-        fqn: located[inner_name(fqn, present_fields(layout)[0])] for fqn, layout in layouts.items()
-    }
-    inner = {inner_name(fqn, f) for fqn, layout in layouts.items() for f in present_fields(layout)}
+    parts = {fqn: [inner_name(fqn, f) for f in present_fields(x)] for fqn, x in layouts.items()}
+    shard_of = {fqn: located[names[0]] for fqn, names in parts.items()}
+    inner = set(chain.from_iterable(parts.values()))
     plain = {name: tensor for name, tensor in tensors.items() if name not in inner}
     raise_problems(surplus(plain, layouts), file=directory)
     shard_of |= {name: located[name] for name in plain}

@@ -67,21 +67,58 @@ def check_metadata(value: object, limits: Limits) -> dict[str, str]:
     return value
 
 
-def parse_entry(name: str, fields: Any, limits: Limits) -> TensorEntry:
-    """Return the entry of one tensor.
+Form = tuple[DType, tuple[int, ...], int]
+"""Dtype and shape as torch counts them, and the bytes that such a tensor takes."""
+
+
+def parse_entries(content: dict[str, Any], limits: Limits) -> dict[str, TensorEntry]:
+    """Return the entries of all tensors, in the order of the header.
 
     Args:
-        name: its name.
-        fields: the JSON value under that name.
-        limits: bounds on name, rank and dimensions.
+        content: the JSON values by name. Each is taken out, so that it is freed before the next is
+            looked at.
+        limits: bounds on names, ranks and dimensions.
 
     Raises:
-        ContainerError: the name or a field breaks the format or a limit.
+        ContainerError: a name or a field breaks the format or a limit.
     """
+    # Thousands of tensors have few dtypes and shapes, which are checked once each.
+    forms: dict[Any, Form] = {}
+    return {n: _parse_entry(n, content.pop(n), forms, limits) for n in list(content)}
+
+
+def _parse_entry(name: str, fields: Any, forms: dict[Any, Form], limits: Limits) -> TensorEntry:
     check_name(name, limits)
     if type(fields) is not dict or fields.keys() != _FIELDS:
         raise _wrong_fields(name, fields)
     code, sizes, offsets = fields["dtype"], fields["shape"], fields["data_offsets"]
+    form = None
+    # Of equal types too: `True` and `1.0` are equal to 1.
+    if type(code) is str and type(sizes) is list and _are_sizes(sizes):
+        key = (code, *sizes)
+        form = forms.get(key)
+        if form is None:
+            form = forms[key] = _form(name, code, sizes, limits)
+    dtype, shape, length = form or _form(name, code, sizes, limits)
+    if type(offsets) is not list or len(offsets) != 2 or not _are_sizes(offsets):
+        raise ContainerError(
+            "data_offsets are not two sizes",
+            fqn=name,
+            found=offsets,
+            expected="[start, end], integers from 0",
+        )
+    start, end = offsets
+    if end - start != length:
+        raise ContainerError(
+            "the byte range does not fit dtype and shape",
+            fqn=name,
+            found=f"{end - start} bytes from {start} to {end}",
+            expected=f"{length} bytes for {dtype} {shape}",
+        )
+    return TensorEntry(dtype, shape, start, end)
+
+
+def _form(name: str, code: Any, sizes: Any, limits: Limits) -> Form:
     dtype = FROM_SAFETENSORS.get(code) if type(code) is str else None
     if dtype is None:
         raise ContainerError(
@@ -92,23 +129,7 @@ def parse_entry(name: str, fields: Any, limits: Limits) -> TensorEntry:
             hint=nearest(str(code)[:16], FROM_SAFETENSORS),
         )
     shape = _shape(name, dtype, sizes, limits)
-    if type(offsets) is not list or len(offsets) != 2 or not _are_sizes(offsets):
-        raise ContainerError(
-            "data_offsets are not two sizes",
-            fqn=name,
-            found=offsets,
-            expected="[start, end], integers from 0",
-        )
-    start, end = offsets
-    length = prod(shape) * dtype.itemsize
-    if end - start != length:
-        raise ContainerError(
-            "the byte range does not fit dtype and shape",
-            fqn=name,
-            found=f"{end - start} bytes from {start} to {end}",
-            expected=f"{length} bytes for {dtype} {shape}",
-        )
-    return TensorEntry(dtype, shape, start, end)
+    return dtype, shape, prod(shape) * dtype.itemsize
 
 
 def header_shape(dtype: DType, shape: tuple[int, ...]) -> list[int]:

@@ -19,7 +19,7 @@ from qconfig.codec.safetensors_entries import (
     TensorEntry,
     check_coverage,
     check_metadata,
-    parse_entry,
+    parse_entries,
 )
 from qconfig.codec.tensor_names import check_twins
 from qconfig.codec.tensor_values import ByteRange
@@ -103,8 +103,7 @@ def parse_header(
             if len(content) > limits.tensors:
                 raise _too_many_tensors(f"{len(content)} tensors", limits)
             check_twins(content)
-            # Popped so that a parsed entry's JSON is freed before the next is parsed.
-            tensors = {n: parse_entry(n, content.pop(n), limits) for n in list(content)}
+            tensors = parse_entries(content, limits)
         data_start = LENGTH_BYTES + length
         check_coverage(tensors, data_start, file_size)
     except ContainerError as error:

@@ -7,8 +7,9 @@ here touches one: a file that shrinks during the call gives an error, whatever i
 import mmap
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -39,7 +40,7 @@ class MappedFiles:
     def __init__(self) -> None:
         self._headers: dict[Path, Header] = {}
         self._open: dict[Path, tuple[ExitStack, OpenFile]] = {}
-        self._pages: dict[Path, mmap.mmap] = {}
+        self._views: dict[Path, Callable[..., torch.Tensor]] = {}
         self._starts: dict[Path, list[int]] = {}
         self._used: dict[Path, Header] = {}
         self._dtypes: dict[DType, torch.dtype] = {}
@@ -75,23 +76,25 @@ class MappedFiles:
             ContainerError: the file has another size or time than when its header was read.
             StorageError: the file is missing or cannot be mapped.
         """
-        import torch
-
         source = tensor.source
-        header = self._headers.get(source.path) if source is not None else None
-        if source is None or header is None or not source.length:
+        if source is None or not source.length or source.offset % tensor.dtype.itemsize:
             return tensor.load()
-        if source.offset % tensor.dtype.itemsize or (is_part and self._is_worse(header, tensor)):
-            return tensor.load()
+        view = self._views.get(source.path)
+        if view is None or is_part:
+            header = self._headers.get(source.path)
+            if header is None or (is_part and self._is_worse(header, tensor)):
+                return tensor.load()
+            view = view or self._map(header)
         dtype = self._dtypes.get(tensor.dtype)
         if dtype is None:
             dtype = self._dtypes[tensor.dtype] = tensor.dtype.to_torch()
-        pages = self._pages.get(source.path)
-        if pages is None:
-            pages = self._pages[source.path] = self._map(header)
-        count = source.length // dtype.itemsize
-        flat = torch.frombuffer(pages, dtype=dtype, count=count, offset=source.offset)
-        return flat if len(tensor.shape) == 1 else flat.view(tensor.shape)
+        count = source.length // tensor.dtype.itemsize
+        flat = view(dtype=dtype, count=count, offset=source.offset)
+        shape = tensor.shape
+        if len(shape) < 2:
+            return flat if shape else flat.view(shape)
+        # Sizes one by one: torch takes half as long again over a tuple.
+        return flat.view(*shape)
 
     def check_unchanged(self) -> None:
         """Check of every file that was mapped or read from that it is as it was.
@@ -104,7 +107,10 @@ class MappedFiles:
             with self._opened(header) as file:
                 _check(file, header)
 
-    def _map(self, header: Header) -> mmap.mmap:
+    def _map(self, header: Header) -> "Callable[..., torch.Tensor]":
+        """Map a file, and return what gives a vector of some of its bytes."""
+        import torch
+
         with self._opened(header) as file:
             _check(file, header)
             try:
@@ -113,7 +119,8 @@ class MappedFiles:
                 raise StorageError(f"cannot map: {error.strerror}", file=header.path) from error
             except ValueError:  # it has become shorter since
                 raise _changed(header, file) from None
-        return pages
+        view = self._views[header.path] = partial(torch.frombuffer, pages)
+        return view
 
     @contextmanager
     def _opened(self, header: Header) -> Iterator[OpenFile]:

@@ -116,7 +116,8 @@ class PackedTensor(torch.Tensor):
         # Trusted: the fields were checked before, or are fake tensors of a tracer.
         payload = cast("torch.Tensor", next(iter(tensors.values())))
         if stride is None:
-            stride = logical_strides(payload, size)
+            same = payload.shape == size
+            stride = payload.stride() if same else logical_strides(payload, size)
         make: Any = torch.Tensor._make_wrapper_subclass
         if torch.is_inference_mode_enabled() and not payload.is_inference():
             # torch wants views of an ordinary tensor to be ordinary ones there too.
