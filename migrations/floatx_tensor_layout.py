@@ -93,7 +93,7 @@ def unpack_tensor_core_order(old: FloatxTensorLayoutV1) -> FloatxTensorLayout:
     rows, columns = old.shape
     unpacked = partial(_unpacked, bits=old.bits, columns=columns)
     return FloatxTensorLayout(
-        codes.map(unpacked, shape=(rows, columns)),
+        codes.spread(unpacked, shape=(rows, columns), together=_TILE),
         scale.reshape(rows, 1),
         old.ebits,
         old.mbits,
@@ -101,21 +101,25 @@ def unpack_tensor_core_order(old: FloatxTensorLayoutV1) -> FloatxTensorLayout:
     )
 
 
-def _unpacked(packed: "torch.Tensor", *, bits: int, columns: int) -> "torch.Tensor":
+def _unpacked(
+    first: int, stop: int, packed: "torch.Tensor", *, bits: int, columns: int
+) -> "torch.Tensor":
+    """Return the codes of some rows, (stop - first, K), of all that are packed."""
     import torch
 
     rows = packed.shape[0]
-    result = torch.zeros((rows, columns), dtype=torch.uint8, device=packed.device)
+    result = torch.zeros((stop - first, columns), dtype=torch.uint8, device=packed.device)
     flat, start, left = packed.reshape(-1), 0, bits
     for width in (1, 2, 4):
         if not bits & width:
             continue
-        stop = start + rows * columns * width // 8
+        end = start + rows * columns * width // 8
         left -= width
-        parts = flat[start:stop].view(rows // _TILE, _TILE * columns * width // 8)
-        for row, part in zip(range(0, rows, _TILE), parts, strict=True):
-            result[row : row + _TILE] |= _band(part, width) << left
-        start = stop
+        parts = flat[start:end].view(rows // _TILE, _TILE * columns * width // 8)
+        for row in range(first, stop, _TILE):
+            band = _band(parts[row // _TILE], width)
+            result[row - first : row - first + _TILE] |= band << left
+        start = end
     return result
 
 

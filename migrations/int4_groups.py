@@ -119,7 +119,7 @@ def int4_layout(
     block_size = (*(1 for _ in shape[:-1]), size)
     if transposed:
         shape, block_size, scales = shape[::-1], block_size[::-1], scales[::-1]
-        qdata = qdata.map(_transposed, shape=tuple(qdata.shape)[::-1])
+        qdata = qdata.spread(_transposed_rows, shape=tuple(qdata.shape)[::-1])
         scale, zero_point = (t.map(_transposed, shape=scales) for t in (scale, zero_point))
     return Int4TensorLayout(
         qdata,
@@ -144,3 +144,7 @@ def _half(
 
 def _transposed(value: "torch.Tensor") -> "torch.Tensor":
     return value.t().contiguous()
+
+
+def _transposed_rows(first: int, stop: int, value: "torch.Tensor") -> "torch.Tensor":
+    return value[:, first:stop].t().contiguous()

@@ -152,8 +152,8 @@ def _codes(qdata: Any, shape: tuple[int, ...], order: GpuInt4Order) -> Any:
         return qdata.map(unpacked, dtype=DType.INT8, shape=packed, by_rows=1)
     tiles = qdata.shape[0]
     if rows != tiles * _TILE:  # rows of padding
-        unpacked = partial(gpu_pairs, shape=(rows, columns), order=order)
-        return qdata.map(unpacked, dtype=DType.INT8, shape=packed)
+        unpacked = partial(_some_rows, columns=columns, order=order)
+        return qdata.spread(unpacked, dtype=DType.INT8, shape=packed, together=2 * _TILE)
     return qdata.map(
         partial(_tiles, columns=columns, order=order),
         dtype=DType.INT8,
@@ -165,6 +165,13 @@ def _codes(qdata: Any, shape: tuple[int, ...], order: GpuInt4Order) -> Any:
 def _tiles(packed: "torch.Tensor", *, columns: int, order: GpuInt4Order) -> "torch.Tensor":
     tiles = packed.shape[0]
     return gpu_pairs(packed, (tiles * _TILE, columns), order).view(tiles, _TILE, columns // 2)
+
+
+def _some_rows(
+    first: int, stop: int, packed: "torch.Tensor", *, columns: int, order: GpuInt4Order
+) -> "torch.Tensor":
+    tiles = packed[first // _TILE :]
+    return gpu_pairs(tiles, (stop - first, columns), order)
 
 
 def _matrices(

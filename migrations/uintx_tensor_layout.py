@@ -123,13 +123,13 @@ def unpack_shards(old: UintxTensorLayoutV1) -> UintxTensorLayout:
     shards: list[Any] = [getattr(old, _name(b)) for b in _SHARDS if old.bit_width & b]
     scale: Any = old.scale
     zero_point: Any = old.zero_point
-    last = old.pack_dim % len(old.packed_shape) == len(old.packed_shape) - 1
-    codes = shards[0].map(
-        partial(_unpacked, bits=old.bit_width, dim=old.pack_dim),
-        shape=old.packed_shape,
-        by_rows=int(last),
-        beside=shards[1:],
-    )
+    dim = old.pack_dim % len(old.packed_shape)
+    if dim:
+        unpacked = partial(_unpacked, bits=old.bit_width, dim=dim)
+        codes = shards[0].map(unpacked, shape=old.packed_shape, by_rows=1, beside=shards[1:])
+    else:
+        unpacked = partial(_unpacked_rows, bits=old.bit_width)
+        codes = shards[0].spread(unpacked, shape=old.packed_shape, beside=shards[1:])
     return UintxTensorLayout(
         codes,
         scale.reshape(*shape),
@@ -181,5 +181,20 @@ def _unpacked(*shards: "torch.Tensor", bits: int, dim: int) -> "torch.Tensor":
         for place, part in enumerate(parts):
             codes = (shard >> (place * width)).bitwise_and_((1 << width) - 1)
             part.bitwise_or_(codes.bitwise_left_shift_(shift))
+        shift += width
+    return result
+
+
+def _unpacked_rows(first: int, stop: int, *shards: "torch.Tensor", bits: int) -> "torch.Tensor":
+    """Return some rows of codes that share their bytes with other rows."""
+    import torch
+
+    rows, shift = torch.arange(first, stop, device=shards[0].device), 0
+    result = torch.zeros((stop - first, *shards[0].shape[1:]), dtype=torch.uint8)
+    for width, shard in zip((b for b in _SHARDS if bits & b), shards, strict=True):
+        codes = shard.index_select(0, rows % shard.shape[0])
+        places = (rows // shard.shape[0] * width).to(torch.uint8)
+        codes >>= places.view(-1, *(1 for _ in shard.shape[1:]))
+        result |= codes.bitwise_and_((1 << width) - 1).bitwise_left_shift_(shift)
         shift += width
     return result

@@ -9,10 +9,17 @@ from math import gcd, lcm, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from qconfig.codec.dtypes import DType
-from qconfig.codec.tensor_parts import check_end, check_part, cut, joined, rows_at_once
+from qconfig.codec.tensor_parts import (
+    PART_BYTES,
+    check_end,
+    check_part,
+    cut,
+    joined,
+    rows_at_once,
+)
 from qconfig.errors import LayoutError, QconfigError
 
 if TYPE_CHECKING:
@@ -71,6 +78,18 @@ class TensorSpec:
     ) -> "TensorSpec":
         """Return the spec of what `function` would give; it is not called."""
         return TensorSpec(dtype or self.dtype, self.shape if shape is None else shape)
+
+    def spread(
+        self,
+        function: "Callable[..., torch.Tensor]",
+        *,
+        shape: tuple[int, ...],
+        dtype: DType | None = None,
+        together: int = 1,
+        beside: "Sequence[TensorSpec]" = (),
+    ) -> "TensorSpec":
+        """Return the spec of what `function` would give; it is not called."""
+        return TensorSpec(dtype or self.dtype, shape)
 
 
 @frozen
@@ -239,6 +258,43 @@ class LazyTensor:
 
         taken = sum(nbytes(value) for value in (self, *beside)) + prod(target) * kind.itemsize
         return LazyTensor(kind, target, derived, work=max(2 * taken, self.work + taken))
+
+    def spread(
+        self,
+        function: "Callable[..., torch.Tensor]",
+        *,
+        shape: tuple[int, ...],
+        dtype: DType | None = None,
+        together: int = 1,
+        beside: "Sequence[LazyTensor]" = (),
+    ) -> "LazyTensor":
+        """Return what `function` makes of the whole tensor, some rows of the result at a time.
+
+        The tensor is in memory as a whole then; the result is not.
+
+        Args:
+            function: pure; gets the first row that it makes, the one after the last, the tensor and
+                those beside it, and returns these rows.
+            shape: shape of the result; it has dimensions.
+            dtype: element type of the result, where it changes.
+            together: how many rows go together: only the last time it is asked for others.
+            beside: further tensors.
+        """
+        kind, sources = dtype or self.dtype, (self, *beside)
+
+        def parts(multiple: int) -> "Iterator[torch.Tensor]":
+            whole = [tensor.load() for tensor in sources]
+            rows = rows_at_once(_row_bytes(shape, kind), lcm(multiple, together))
+            for first in range(0, shape[0], rows):
+                stop = min(first + rows, shape[0])
+                part = function(first, stop, *whole)
+                check_part(part, kind, (stop, *shape[1:]), first)
+                yield part
+                del part
+
+        work = sum(max(nbytes(tensor), tensor.work) for tensor in sources) + 32 * PART_BYTES
+        made = LazyTensor(kind, shape, lambda: joined(parts(1), kind, shape), parts=parts)
+        return evolve(made, work=work)
 
 
 _APART = 1 << 20

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from qconfig.codec.dtypes import DType
 from qconfig.codec.pickled_values import PickledTensor
-from qconfig.codec.raw_memory import byte_view
+from qconfig.codec.raw_memory import byte_view, empty_bytes
 from qconfig.codec.regular_files import open_regular
 from qconfig.codec.tensor_values import ByteRange, LazyTensor
 from qconfig.codec.zip_directory import ZipRecord
@@ -217,19 +217,23 @@ def _check_offset(offset: Any) -> None:
 def _lazy(
     dtype: DType, shape: tuple[int, ...], strides: tuple[int, ...] | None, source: ByteRange
 ) -> LazyTensor:
-    def load() -> "torch.Tensor":
-        import torch
-
-        flat = torch.empty(source.length, dtype=torch.uint8, device="cpu")
+    def read(part: ByteRange) -> "torch.Tensor":
+        flat = empty_bytes(part.length)
         with open_regular(source.path) as file, byte_view(flat) as view:
-            file.read_into(view, source.offset)
+            file.read_into(view, part.offset)
+        return flat
+
+    def load() -> "torch.Tensor":
+        flat = read(source)
         if strides is None:
             return flat.view(dtype.to_torch()).reshape(shape)
         # Not every dtype can be copied; integers of the same size can.
         carrier = flat.view(_CARRIERS[dtype.itemsize].to_torch())
         return carrier.as_strided(shape, strides).contiguous().view(dtype.to_torch())
 
-    return LazyTensor(dtype, shape, load, source if strides is None else None)
+    if strides is not None:
+        return LazyTensor(dtype, shape, load)
+    return LazyTensor(dtype, shape, load, source, read)
 
 
 def _wrong(what: str, found: Any, expected: str | None = None) -> ContainerError:

@@ -88,3 +88,24 @@ def test_other_rows_than_declared_are_refused(lazy: LazyTensor, shape: tuple[int
     """A function must give the shape that was said."""
     with pytest.raises(LayoutError, match="differs from its declaration"):
         lazy.map(torch.neg, shape=shape, by_rows=1).load()
+
+
+def transposed(first: int, stop: int, whole: torch.Tensor) -> torch.Tensor:
+    """Return some rows of the transposed tensor."""
+    return whole[:, first:stop].t().contiguous()
+
+
+@pytest.mark.parametrize("together", [1, 4])
+def test_rows_of_a_result_are_made_of_the_whole(lazy: LazyTensor, together: int) -> None:
+    """A result whose rows need the whole tensor comes in parts, too; the last has the rest."""
+    made = lazy.spread(transposed, shape=(6, 10), together=together)
+    parts = list(made.in_parts())
+    assert [len(part) for part in parts] == ([2, 2, 2] if together == 1 else [4, 2])
+    assert torch.equal(torch.cat(parts), WHOLE.t())
+    assert torch.equal(made.load(), WHOLE.t())
+
+
+def test_what_is_spread_over_rows_is_as_declared(lazy: LazyTensor) -> None:
+    """Other columns than were declared are refused."""
+    with pytest.raises(LayoutError, match="differs from its declaration"):
+        lazy.spread(transposed, shape=(6, 11)).load()

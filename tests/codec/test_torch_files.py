@@ -250,3 +250,18 @@ def test_work_grows_with_the_number_of_tensors(tmp_path):
         profile.runcall(read_torch_file, path, {})
         calls.append(sum(entry.callcount for entry in profile.getstats()))
     assert calls[1] < 10.5 * calls[0]
+
+
+def test_rows_of_a_tensor_are_read_without_the_rest(tmp_path):
+    """A tensor in one piece is read part by part: its other bytes need not even be there."""
+    tensor = torch.arange(24, dtype=torch.int16).reshape(4, 6)
+    path = saved({"w": tensor, "t": tensor.t()}, tmp_path / "m.pt")
+    root = read_torch_file(path, {}).root
+    value = root["w"].value
+    end = value.source.offset + value.source.length
+    with path.open("r+b") as file:
+        file.truncate(end - 12)
+    assert torch.equal(value.narrow(0, 1, 2).load(), tensor[1:3])
+    with pytest.raises(ContainerError):
+        value.load()
+    assert root["t"].value.read is None

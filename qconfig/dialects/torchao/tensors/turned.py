@@ -62,7 +62,13 @@ def _is_line(scale: Any, rows: int) -> bool:
 
 def _exchanged(value: LazyTensor) -> LazyTensor:
     *leading, rows, columns = value.shape
-    return value.map(_exchange, shape=(*leading, columns, rows))
+    if leading:
+        return value.map(_exchange, shape=(*leading, columns, rows), by_rows=1)
+    return value.spread(_exchanged_rows, shape=(columns, rows))
+
+
+def _exchanged_rows(first: int, stop: int, value: "torch.Tensor") -> "torch.Tensor":
+    return _exchange(value[:, first:stop])
 
 
 def _exchange(value: "torch.Tensor") -> "torch.Tensor":
