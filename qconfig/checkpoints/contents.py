@@ -1,6 +1,6 @@
 """What goes into a new checkpoint: logical tensors per shard, in the order they are made."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,7 +16,7 @@ from qconfig.checkpoints.record import (
 from qconfig.codec.digests import Digests
 from qconfig.codec.layout_values import present_fields, with_values
 from qconfig.codec.tensor_parts import Whole
-from qconfig.codec.tensor_values import LazyTensor, TensorSpec, nbytes
+from qconfig.codec.tensor_values import LazyTensor, TensorSpec
 from qconfig.errors import CheckpointError, LayoutError
 from qconfig.versioning import Layout
 
@@ -51,11 +51,7 @@ class ShardContents:
             for field in present_fields(layout):
                 name = inner_name(fqn, field)
                 if name in result or fqn in self.plain:
-                    raise CheckpointError(
-                        "two tensors would be stored under one name",
-                        fqn=name,
-                        hint="rename the parameter, or leave the module unquantized",
-                    )
+                    raise same_name(name)
                 result[name] = getattr(layout, field)
         return result
 
@@ -150,6 +146,8 @@ def deferred(
     return with_values(expected, lazies)
 
 
-def total_bytes(shards: Mapping[str, ShardContents]) -> int:
-    """Return the bytes of all tensors of all shards."""
-    return sum(nbytes(t) for contents in shards.values() for t in contents.tensors().values())
+def same_name(
+    name: str, hint: str = "rename the parameter, or leave the module unquantized"
+) -> CheckpointError:
+    """Return the error about a name that two tensors would have in a checkpoint."""
+    return CheckpointError("two tensors would be stored under one name", fqn=name, hint=hint)

@@ -157,8 +157,6 @@ class _Comparison:
 
     def with_config(self, entry: PlanEntry, found: Any) -> tuple[Layout | None, Words]:
         """Return what the config makes of a weight, and where what was found differs."""
-        if found is None and entry.action is not Action.QUANTIZE:
-            return None, None
         if entry.action is Action.QUANTIZE and self._has_values(entry):
             return self._compared(entry, found)
         form = entry.action, entry.config, entry.shape, entry.dtype, _form(found)

@@ -7,7 +7,7 @@ import attrs
 from attrs import define
 
 from qconfig.checkpoints.checkpoint import SINGLE_FILE
-from qconfig.checkpoints.contents import ShardContents
+from qconfig.checkpoints.contents import ShardContents, same_name
 from qconfig.codec.layout_values import layout_nbytes
 from qconfig.codec.tensor_values import nbytes
 from qconfig.errors import (
@@ -18,6 +18,8 @@ from qconfig.errors import (
     json_pointer,
     raise_problems,
 )
+
+_HINT = "rename one of them; each name stands for one tensor of the whole checkpoint"
 
 
 @define
@@ -57,7 +59,7 @@ def resharded(
     for contents in shards.values():
         for alias, name in contents.ties.items():
             if names.setdefault(alias, name) != name:
-                raise _same_name(alias)
+                raise same_name(alias, _HINT)
             ties.setdefault(name, []).append(alias)
     units = [(shard, unit) for shard, contents in shards.items() for unit in _units(contents, ties)]
     result = packed(units, max_shard_bytes)
@@ -112,7 +114,7 @@ def packed(
             filled.append(_NewShard())
         for name in (*unit.plain, *unit.layouts):
             if name in taken:
-                problems.append(_same_name(name))
+                problems.append(same_name(name, _HINT))
             taken.add(name)
         problems += _add(filled[-1], source, unit, size)
     raise_problems(problems[:MOST_PROBLEMS])
@@ -171,11 +173,3 @@ def _add(shard: _NewShard, source: str, unit: ShardContents, size: int) -> list[
                 )
             )
     return problems
-
-
-def _same_name(name: str) -> CheckpointError:
-    return CheckpointError(
-        "two tensors would be stored under one name",
-        fqn=name,
-        hint="rename one of them; each name stands for one tensor of the whole checkpoint",
-    )

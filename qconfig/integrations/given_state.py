@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 import torch
-from attrs import define
+from attrs import define, frozen
 from torch.distributed.tensor import DTensor
 
 from qconfig.codec.converter import unstructure
@@ -19,6 +19,27 @@ from qconfig.tensors.classes import has_layout
 from qconfig.tensors.common_ops import first_difference
 
 _MOST_HINTS = 20
+
+
+@frozen
+class _Leaf:
+    """What the state has in a place that is to be filled.
+
+    Args:
+        container: the mapping or list that it lies in.
+        key: its key or index there.
+        name: its name in the checkpoint.
+        value: what the state has there.
+    """
+
+    container: Any
+    key: Any
+    name: str
+    value: Any
+
+    def fill(self, value: Any) -> None:
+        """Put another value in its place."""
+        self.container[self.key] = value
 
 
 @define
@@ -50,11 +71,12 @@ class GivenState:
         for container, key, fqn, value in leaves(self.state):
             names.add(fqn)
             name = stored.ties.get(fqn, fqn)
+            leaf = _Leaf(container, key, name, value)
             try:
                 if name in stored.layouts:
-                    self._quantized(stored, wanted, (container, key, name, value))
+                    self._quantized(stored, wanted, leaf)
                 elif name in plain:
-                    self._ordinary(stored, wanted, (container, key, name, value))
+                    self._ordinary(stored, wanted, leaf)
                 else:
                     hint = nearest(fqn, known) if len(problems) < _MOST_HINTS else None
                     raise CheckpointError("the checkpoint lacks an entry of the state", hint=hint)
@@ -74,11 +96,11 @@ class GivenState:
         for step in self._finish:
             step(stored, read)
 
-    def _ordinary(self, stored: StoredState, wanted: dict[str, Any], leaf: Any) -> None:
-        container, key, name, value = leaf
+    def _ordinary(self, stored: StoredState, wanted: dict[str, Any], leaf: _Leaf) -> None:
+        name, value = leaf.name, leaf.value
         if not stored.is_tensor(name):
             wanted[name] = None
-            self._finish.append(lambda _, read: _set(container, key, read[name]))
+            self._finish.append(lambda _, read: leaf.fill(read[name]))
             return
         if is_quantized(value):
             raise CheckpointError(
@@ -88,7 +110,7 @@ class GivenState:
             )
         if not isinstance(value, torch.Tensor) or value.is_meta:
             wanted.setdefault(name, stored.empty(name))
-            self._finish.append(lambda _, read: _set(container, key, read[name]))
+            self._finish.append(lambda _, read: leaf.fill(read[name]))
             return
         if tuple(value.shape) != stored.shape(name):
             raise CheckpointError(
@@ -101,8 +123,8 @@ class GivenState:
         else:
             wanted[name] = value
 
-    def _quantized(self, stored: StoredState, wanted: dict[str, Any], leaf: Any) -> None:
-        container, key, name, value = leaf
+    def _quantized(self, stored: StoredState, wanted: dict[str, Any], leaf: _Leaf) -> None:
+        name, value = leaf.name, leaf.value
         parts = stored.parts(name)
         if is_sharded(value):
             self._sharded(stored, wanted, name, value)
@@ -123,7 +145,7 @@ class GivenState:
             if isinstance(value, PackedTensor) and first_difference(value, found) is None:
                 value.copy_(found)
             else:
-                _set(container, key, found)
+                leaf.fill(found)
 
         self._finish.append(finish)
 
@@ -144,7 +166,3 @@ class GivenState:
         names = stored.parts(name)
         wanted |= {names[field]: part for field, part in fresh.items()}
         self._finish.append(lambda _, __: fill(value, fresh))
-
-
-def _set(container: Any, key: Any, value: Any) -> None:
-    container[key] = value

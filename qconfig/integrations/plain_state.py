@@ -17,6 +17,7 @@ from torch import nn
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.distributed.tensor import DTensor
 
+from qconfig.checkpoints.contents import same_name
 from qconfig.checkpoints.parts import surplus
 from qconfig.checkpoints.record import METADATA_KEY, inner_name, write_record
 from qconfig.codec.digests import digest
@@ -100,33 +101,29 @@ class _Taken:
                     continue
             for name, taken in self._value(str(key), value, fqn):
                 if name in result or (name != str(key) and name in state):
-                    self.problems.append(
-                        CheckpointError(
-                            "two tensors would be stored under one name",
-                            fqn=f"{prefix}{name}",
-                            hint="rename the parameter, or leave the module unquantized",
-                        )
-                    )
+                    self.problems.append(same_name(f"{prefix}{name}"))
                 result[name] = taken
         return result
 
     def _value(self, key: str, value: Any, fqn: str) -> Iterator[tuple[str, Any]]:
-        if isinstance(value, Mapping):
-            yield key, self.mapping(value, f"{fqn}.")
-        elif isinstance(value, list):
-            yield key, [self._item(entry, f"{fqn}.{i}") for i, entry in enumerate(value)]
-        elif is_quantized(value):
+        if is_quantized(value):
             for field, part in self._parts(value, fqn).items():
                 yield inner_name(key, field), part
         else:
-            if isinstance(value, torch.Tensor):
-                self.plain[fqn] = None
-            yield key, value
+            yield key, self._plain_value(value, fqn)
 
     def _item(self, value: Any, fqn: str) -> Any:
-        if is_quantized(value):
-            return self._parts(value, fqn)
-        return next(iter(self._value("", value, fqn)))[1]
+        return self._parts(value, fqn) if is_quantized(value) else self._plain_value(value, fqn)
+
+    def _plain_value(self, value: Any, fqn: str) -> Any:
+        """Return a value that is no quantized tensor, with ordinary tensors for those in it."""
+        if isinstance(value, Mapping):
+            return self.mapping(value, f"{fqn}.")
+        if isinstance(value, list):
+            return [self._item(entry, f"{fqn}.{i}") for i, entry in enumerate(value)]
+        if isinstance(value, torch.Tensor):
+            self.plain[fqn] = None
+        return value
 
     def _parts(self, value: Any, fqn: str) -> dict[str, torch.Tensor]:
         self._named(fqn)

@@ -54,9 +54,16 @@ def as_torchao(checkpoint: Checkpoint, max_shard_bytes: int | None = None) -> To
     only. A tied tensor is stored under each of its names: torchao has no ties, and transformers
     makes them again by itself.
 
+    Args:
+        checkpoint: an open one.
+        max_shard_bytes: size at which a new shard begins; None keeps the shards.
+
     Raises:
         MigrationError: torchao has no such tensor, no words for a field or for the config, or its
             loader would lose a tensor because of its name; SeveralErrors for several of them.
+        UsageError: the size of shards is not positive.
+        CheckpointError: the header metadata of shards that become one contradicts itself, or two
+            tensors would have one name.
     """
     problems: list[QconfigError] = [
         MigrationError(
