@@ -28,7 +28,7 @@ FORMATS = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml"}
 """The format that a file's suffix stands for."""
 
 
-def load_document(path: Path | str, *, limits: Limits | None = None) -> Any:
+def load_document(path: Path | str) -> Any:
     """Return the value in a JSON, YAML or TOML file; the suffix says which it is.
 
     Raises:
@@ -37,7 +37,7 @@ def load_document(path: Path | str, *, limits: Limits | None = None) -> Any:
         ContainerError: it is not a regular file, or too large for a document.
         DocumentSyntaxError: the text is not what the suffix says, or says what JSON could not.
     """
-    path, limits = Path(path), limits or current_limits()
+    path = Path(path)
     name = FORMATS.get(path.suffix.lower())
     if name is None:
         if not os.path.exists(path):  # noqa: PTH110 - False where a Path's own raises
@@ -48,33 +48,29 @@ def load_document(path: Path | str, *, limits: Limits | None = None) -> Any:
             found=path.suffix,
             expected=f"a file name that ends in {', '.join(FORMATS)}",
         )
-    return parse_document(read_document(path, limits=limits), name, file=path, limits=limits)
+    return parse_document(read_document(path), name, file=path)
 
 
-def parse_document(
-    text: bytes | str, name: str, *, file: object = None, limits: Limits | None = None
-) -> Any:
+def parse_document(text: bytes | str, name: str, *, file: object = None) -> Any:
     """Return the value of a text.
 
     Args:
         text: UTF-8 without a byte order mark, or a str.
         name: `"json"`, `"yaml"` or `"toml"`.
         file: path named in errors.
-        limits: bounds on size, depth and digits.
 
     Raises:
         UsageError: another format.
         DocumentSyntaxError: the text is not in the format, or says what JSON could not.
     """
-    limits = limits or current_limits()
     if name == "json":
-        return loads(text, file=file, limits=limits)
+        return loads(text, file=file)
     if name not in FORMATS.values():
         raise UsageError("unknown format", found=name, expected="json, yaml or toml")
     read = loads_yaml if name == "yaml" else _loads_toml
     try:
-        _, decoded = both_forms(text, limits, "written_bytes")
-        return read(decoded, limits=limits)
+        _, decoded = both_forms(text, current_limits(), "written_bytes")
+        return read(decoded)
     except DocumentSyntaxError as error:
         error.at(file=file)
         raise
@@ -132,7 +128,8 @@ def _umask() -> int:
     return value
 
 
-def _loads_toml(text: str, *, limits: Limits) -> Any:
+def _loads_toml(text: str) -> Any:
+    limits = current_limits()
     # A key of many parts takes tomllib time that grows with their square.
     dotted = re.search(_DOTTED % limits.json_depth, text, re.MULTILINE)
     if dotted:

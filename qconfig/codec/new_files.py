@@ -51,6 +51,15 @@ def copy_file(source: Path, target: Path) -> None:
             os.fsync(copy)
 
 
+def open_new(path: Path) -> int:
+    """Return a descriptor to write to a new file; what is there already, a link too, is refused.
+
+    Raises:
+        OSError: of the file system.
+    """
+    return os.open(path, _NEW, 0o666)
+
+
 def make_folders(path: Path) -> None:
     """Make a directory and its parents, where there are none. Raises OSError."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
@@ -93,7 +102,7 @@ def rename_directory(old: Path, new: Path) -> None:
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[int]:
-    target = os.open(path, _NEW, 0o666)
+    target = open_new(path)
     try:
         yield target
     finally:

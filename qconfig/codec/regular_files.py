@@ -10,7 +10,7 @@ from typing import Protocol
 from attrs import frozen
 
 from qconfig.errors import ContainerError, StorageError
-from qconfig.limits import Limits, current_limits
+from qconfig.limits import current_limits
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -150,14 +150,14 @@ def open_regular(path: Path | str) -> Iterator[OpenFile]:
         os.close(descriptor)
 
 
-def read_document(path: Path | str, *, limits: Limits | None = None) -> bytes:
+def read_document(path: Path | str) -> bytes:
     """Return the bytes of a small file.
 
     Raises:
-        ContainerError: it is not a regular file, or larger than `limits.document_bytes`.
+        ContainerError: it is not a regular file, or larger than `Limits.document_bytes`.
         StorageError: it is missing or may not be read.
     """
-    limits = limits or current_limits()
+    limits = current_limits()
     with open_regular(path) as file:
         if file.size > limits.document_bytes:
             raise ContainerError(

@@ -23,6 +23,7 @@ from attrs import define
 from qconfig.codec.byte_copy import NO_ROOM, NO_SPACE, copy_range, write_all
 from qconfig.codec.digests import BLANK, Digests, digested_beside, header_digest
 from qconfig.codec.dtypes import DType
+from qconfig.codec.new_files import open_new
 from qconfig.codec.regular_files import OpenFile, open_regular
 from qconfig.codec.safetensors_entries import METADATA_KEY, header_shape
 from qconfig.codec.safetensors_header import LENGTH_BYTES, parse_header
@@ -30,7 +31,7 @@ from qconfig.codec.strict_json import dumps_compact
 from qconfig.codec.tensor_values import ByteRange, LazyTensor, nbytes
 from qconfig.codec.write_behind import Placed, write_computed
 from qconfig.errors import ContainerError, FieldError, StorageError
-from qconfig.limits import Limits, current_limits
+from qconfig.limits import current_limits
 
 Metadata = Mapping[str, str] | Callable[[Digests], Mapping[str, str]]
 """Header metadata; or what makes it from digests, which then are computed while writing.
@@ -70,7 +71,6 @@ def write_safetensors(
     tensors: Mapping[str, LazyTensor],
     metadata: Metadata,
     *,
-    limits: Limits | None = None,
     known: Mapping[ByteRange, str] | None = None,
     progress: Callable[[str, int], None] | None = None,
 ) -> None:
@@ -85,7 +85,6 @@ def write_safetensors(
             as a whole or some rows at a time, in the order of this mapping. While it is made, no
             more than the one before is in memory.
         metadata: goes under `__metadata__`, which is left out if there is none.
-        limits: bounds on the header.
         known: digests of byte ranges, which are copied without being read then. Where one is
             wrong, so is the file's, and whoever checks it finds that out.
         progress: called with the name and the bytes of each tensor that has been written.
@@ -96,7 +95,7 @@ def write_safetensors(
         StorageError: the file exists already or cannot be written, or a source cannot be read.
     """
     path = Path(path)
-    items, header, size = _planned(path, tensors, metadata, limits)
+    items, header, size = _planned(path, tensors, metadata)
     found: dict[str, str] | None = {} if callable(metadata) else None
     with _new_file(path, size) as target:
         with _writing(path, size):
@@ -135,8 +134,6 @@ def check_safetensors(
     path: Path | str,
     tensors: Mapping[str, LazyTensor],
     metadata: Metadata,
-    *,
-    limits: Limits | None = None,
 ) -> None:
     """Check everything that `write_safetensors` does before it makes the file.
 
@@ -144,23 +141,22 @@ def check_safetensors(
         path: what errors name.
         tensors: as there.
         metadata: as there.
-        limits: bounds on the header.
 
     Raises:
         ContainerError: as there.
     """
-    _planned(Path(path), tensors, metadata, limits)
+    _planned(Path(path), tensors, metadata)
 
 
 def _planned(
-    path: Path, tensors: Mapping[str, LazyTensor], metadata: Metadata, limits: Limits | None
+    path: Path, tensors: Mapping[str, LazyTensor], metadata: Metadata
 ) -> tuple[list[_Item], bytes, int]:
     """Return the tensors in the order of the file, its header, and its bytes."""
     try:
         items = [(name, tensor, _length(name, tensor)) for name, tensor in tensors.items()]
         items.sort(key=_place)
         said = metadata(Digests.blank(len(items))) if callable(metadata) else metadata
-        return items, *_header(path, items, said, limits)
+        return items, *_header(path, items, said)
     except ContainerError as error:
         error.at(file=path)
         raise
@@ -191,11 +187,9 @@ def _length(name: str, tensor: LazyTensor) -> int:
     return length
 
 
-def _header(
-    path: Path, items: list[_Item], metadata: Mapping[str, str], limits: Limits | None
-) -> tuple[bytes, int]:
+def _header(path: Path, items: list[_Item], metadata: Mapping[str, str]) -> tuple[bytes, int]:
     header = _header_bytes(items, metadata)
-    bounds, length = limits or current_limits(), len(header) - LENGTH_BYTES
+    bounds, length = current_limits(), len(header) - LENGTH_BYTES
     if length > bounds.header_bytes:
         raise ContainerError(
             "the header is too long",
@@ -205,7 +199,7 @@ def _header(
         )
     size = len(header) + sum(length for *_, length in items)
     # Reading the header back here means that no rule can differ between reader and writer.
-    parse_header(header, file_size=size, path=path, limits=limits)
+    parse_header(header, file_size=size, path=path)
     return header, size
 
 
@@ -314,7 +308,7 @@ def _reserve(target: int, size: int) -> None:
 @contextmanager
 def _new_file(path: Path, size: int) -> Iterator[int]:
     with _writing(path, size):
-        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        target = open_new(path)
     try:
         try:
             yield target

@@ -20,7 +20,7 @@ from qconfig.codec.torch_archive import read_archive
 from qconfig.codec.torch_meanings import TorchMeanings
 from qconfig.codec.torch_storages import Storages
 from qconfig.errors import ContainerError, StorageError
-from qconfig.limits import Limits, current_limits
+from qconfig.limits import current_limits
 
 
 @frozen
@@ -44,23 +44,20 @@ class TorchFile:
     attributes: Mapping[str, Any] = field(factory=dict, repr=False)
 
 
-def read_torch_file(
-    path: Path | str, names: Mapping[str, Role], limits: Limits | None = None
-) -> TorchFile:
+def read_torch_file(path: Path | str, names: Mapping[str, Role]) -> TorchFile:
     """Read a file of torch.save; no elements are read.
 
     Args:
         path: the file, of torch 1.6 or later.
         names: the classes and functions that the file may name beside torch's own, by
             "module.name"; a method as "<path of its class>.<method>".
-        limits: bounds on everything that the file counts.
 
     Raises:
         ContainerError: it is another kind of file, is damaged, breaks a limit, or names what is in
             no table.
         StorageError: it is missing or may not be read.
     """
-    path, limits = Path(path), limits or current_limits()
+    path, limits = Path(path), current_limits()
     try:
         with open_regular(path) as file, collector_paused():
             stamp = file.stamp
@@ -77,7 +74,7 @@ def read_torch_file(
         raise
 
 
-def mentions(path: Path | str, words: Iterable[bytes], limits: Limits | None = None) -> bool:
+def mentions(path: Path | str, words: Iterable[bytes]) -> bool:
     """Return whether the pickle of a file of torch.save has one of some words in it.
 
     A first look that follows nothing: names and texts stand in a pickle as they are.
@@ -85,11 +82,10 @@ def mentions(path: Path | str, words: Iterable[bytes], limits: Limits | None = N
     Args:
         path: the file.
         words: what names or keys have in them.
-        limits: bounds on the archive.
 
     Raises:
         ContainerError, StorageError: as `read_torch_file`.
     """
     with open_regular(Path(path)) as file:
-        pickled = read_archive(file, limits or current_limits()).pickle
+        pickled = read_archive(file, current_limits()).pickle
     return any(word in pickled for word in words)

@@ -41,20 +41,19 @@ class _Frame:
         return self.is_object and self.key is _NO_KEY
 
 
-def loads_yaml(text: str, *, file: object = None, limits: Limits | None = None) -> Any:
+def loads_yaml(text: str, *, file: object = None) -> Any:
     """Return the value of a YAML text: objects, arrays, strings, finite numbers, booleans, null.
 
     Args:
         text: one YAML document.
         file: path named in errors.
-        limits: bounds on depth and digits.
 
     Raises:
         DocumentSyntaxError: not YAML, or one of the things above that qconfig refuses. It names
             the line and the column.
     """
     try:
-        return _Reader(limits or current_limits()).read(_events(text))
+        return _Reader(current_limits()).read(_events(text))
     except DocumentSyntaxError as error:
         error.at(file=file)
         raise

@@ -13,7 +13,7 @@ from qconfig.codec.documents import (
 from qconfig.errors import (
     DocumentSyntaxError,
 )
-from qconfig.limits import Limits
+from qconfig.limits import use_limits
 from tests.codec.document_samples import CONFIG, JSON
 
 YAML = """# a comment
@@ -279,5 +279,6 @@ def test_encoding(name, raw, message):
 @pytest.mark.parametrize("name", ["json", "yaml", "toml"])
 def test_size_is_bounded(name):
     """A document larger than the limit is not parsed."""
-    with pytest.raises(DocumentSyntaxError, match="the document is too large"):
-        parse_document("a" * 11, name, limits=Limits(document_bytes=10))
+    too_large = pytest.raises(DocumentSyntaxError, match="the document is too large")
+    with use_limits(document_bytes=10), too_large:
+        parse_document("a" * 11, name)

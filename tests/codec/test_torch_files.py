@@ -15,7 +15,7 @@ from qconfig.codec.pickled_values import PickledTensor
 from qconfig.codec.regular_files import check_unchanged
 from qconfig.codec.torch_files import read_torch_file
 from qconfig.errors import ContainerError, StorageError
-from qconfig.limits import Limits
+from qconfig.limits import use_limits
 from tests.codec.torch_samples import saved, unfolded
 
 PLAIN = [*FROM_SAFETENSORS.values(), DType.COMPLEX32, DType.COMPLEX128]
@@ -212,9 +212,10 @@ def test_sharing_is_bounded(tmp_path):
     """So can many tensors of one storage; a few are what tied weights need."""
     base = torch.zeros(1000)
     path = saved([base.view(10, 100) for _ in range(9)], tmp_path / "m.pt")
-    assert len(read_torch_file(path, {}, Limits(shared_bytes=40_000)).root) == 9
-    with pytest.raises(ContainerError) as caught:
-        read_torch_file(path, {}, Limits(shared_bytes=10_000))
+    with use_limits(shared_bytes=40_000):
+        assert len(read_torch_file(path, {}).root) == 9
+    with use_limits(shared_bytes=10_000), pytest.raises(ContainerError) as caught:
+        read_torch_file(path, {})
     assert "share storages too often" in str(caught.value)
     assert "Limits.shared_bytes" in str(caught.value)
 
@@ -235,8 +236,8 @@ def test_sharing_is_bounded(tmp_path):
 def test_every_limit_is_kept(limits, words, tmp_path):
     """Bounds can be set, and the error names the one that was met."""
     path = saved({"x": torch.zeros(2, 3), "y": torch.ones(3)}, tmp_path / "m.pt")
-    with pytest.raises(ContainerError) as caught:
-        read_torch_file(path, {}, Limits(**limits))
+    with use_limits(**limits), pytest.raises(ContainerError) as caught:
+        read_torch_file(path, {})
     assert words in str(caught.value)
     assert f"Limits.{next(iter(limits))}" in str(caught.value)
 

@@ -19,7 +19,7 @@ from qconfig.codec.pickled_values import (
 )
 from qconfig.codec.torch_files import read_torch_file
 from qconfig.errors import ContainerError
-from qconfig.limits import Limits
+from qconfig.limits import use_limits
 from tests.codec.torch_samples import STORAGE, global_of, root_of, saved
 
 N = "lib.names."
@@ -285,6 +285,6 @@ def test_copies_of_one_state_are_bounded(tmp_path):
     fields = b"".join(b"X\x04\x00\x00\x00%04dN" % i for i in range(2000))
     head = wrapper(N + "Tensor", N + "Tensor")[:-4]
     data = b"}(" + fields + b"uq\x00(" + (head + b"h\x00tR") * 2000 + b"t\x86."
-    with pytest.raises(ContainerError) as caught:
-        root_of(data, tmp_path / "m.pt", TABLE, Limits(pickle_operations=1_000_000))
+    with use_limits(pickle_operations=1_000_000), pytest.raises(ContainerError) as caught:
+        root_of(data, tmp_path / "m.pt", TABLE)
     assert "copies its values too often" in str(caught.value)

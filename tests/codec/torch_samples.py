@@ -11,7 +11,6 @@ import torch
 
 from qconfig.codec.pickled_values import Role
 from qconfig.codec.torch_files import read_torch_file
-from qconfig.limits import DEFAULT_LIMITS, Limits
 
 STORAGE = (
     b"((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ"
@@ -44,12 +43,11 @@ def root_of(
     data: bytes,
     path: Path,
     names: Mapping[str, Role] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
     storages: Mapping[str, bytes] | None = None,
 ) -> Any:
     """Return what a pickle gives inside an archive."""
     path.write_bytes(of_pickle(data, storages))
-    return read_torch_file(path, names or {}, limits).root
+    return read_torch_file(path, names or {}).root
 
 
 def global_of(path: str) -> bytes:

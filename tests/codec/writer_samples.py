@@ -5,12 +5,11 @@ import math
 from pathlib import Path
 
 import torch
-from attrs import evolve
 
 from qconfig.codec.dtypes import FROM_SAFETENSORS, DType
 from qconfig.codec.safetensors_writer import write_safetensors
 from qconfig.codec.tensor_values import LazyTensor
-from qconfig.limits import DEFAULT_LIMITS
+from qconfig.limits import use_limits
 
 DTYPES = sorted(FROM_SAFETENSORS.values())
 
@@ -45,7 +44,8 @@ def never_loaded() -> torch.Tensor:
 
 def write_new(path: Path, tensors: dict[str, LazyTensor], **limits: int) -> None:
     """Write a file without metadata."""
-    write_safetensors(path, tensors, {}, limits=evolve(DEFAULT_LIMITS, **limits))
+    with use_limits(**limits):
+        write_safetensors(path, tensors, {})
 
 
 def refuse_io(*_: int) -> int:
