@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qconfig.cli.convert_config import convert_config_file
-from qconfig.cli.kinds import check_directory, is_checkpoint
-from qconfig.cli.output import Output, human_bytes
-from qconfig.cli.progress import progress
+from qconfig.cli.kinds import is_checkpoint
+from qconfig.cli.new_checkpoint import (
+    result_of,
+    run_with,
+    show_written,
+    target_of_checkpoint,
+    tell_result,
+)
+from qconfig.cli.output import Output
 from qconfig.cli.report_path import check_report
 from qconfig.cli.shards import shard_options, shards
 from qconfig.cli.upgrade import upgrade_path
@@ -22,8 +28,7 @@ from qconfig.cli.verb import (
     without_config,
     writer,
 )
-from qconfig.cli.workers import Workers, executor_of, workers
-from qconfig.errors import UsageError
+from qconfig.cli.workers import executor_of, workers
 
 if TYPE_CHECKING:
     from qconfig.dialects.convert import ConversionReport
@@ -100,50 +105,19 @@ def command(
     check_report(report, source, None if dry_run else target)
     if not is_checkpoint(source, dialect):
         return convert_config_file(source, target, report, output, dry_run=dry_run, writer=writer)
-    if target is None and not dry_run:
-        raise UsageError(
-            "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
-        )
-    if target is not None:
-        check_directory(target)
-    pool = executor_of(jobs, executor)
-    done = _convert(source, None if dry_run else target, pool, output, options)
-    written = None if dry_run or target is None else str(target)
-    head = {"kind": "checkpoint", "source": str(source), "target": written, "dry_run": dry_run}
-    result = head | done.to_dict()
-    if report is not None:
-        output.report(report, result)
-    if output.as_json:
-        output.result(result)
-    else:
-        _show(done, written, output)
-    output.notes(done.notes)
-    return 0
-
-
-def _convert(
-    source: Path, target: Path | None, pool: Workers, output: Output, options: dict[str, Any]
-) -> "ConversionReport":
+    written = target_of_checkpoint(source, target, dry_run=dry_run)
     from qconfig.dialects.convert import convert_to_torchao
 
-    with pool as executor, progress(output) as listener:
-        return convert_to_torchao(
-            source,
-            target,
-            dry_run=target is None,
-            executor=executor,
-            listener=listener,
-            **options,
-        )
+    pool = executor_of(jobs, executor)
+    done = run_with(convert_to_torchao, source, written, pool, output, **options)
+    result = result_of(done, source, written, dry_run=dry_run)
+    tell_result(result, report, output, lambda: _show(done, result["target"], output))
+    output.notes(done.notes)
+    return 0
 
 
 def _show(done: "ConversionReport", target: str | None, output: Output) -> None:
     show_chains(done, output)
     if done.config_after is not None:
         output.line("the config in config.json is torchao's")
-    copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)
-    output.line(f"{copied} copied byte for byte, {computed} computed")
-    if target is not None:
-        output.line(f"written to {target}")
-    else:
-        output.note("note: a dry run; nothing was written")
+    show_written(done, target, output)

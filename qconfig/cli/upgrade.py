@@ -6,9 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qconfig.checkpoints.dialects import NATIVE
-from qconfig.cli.kinds import check_directory, is_checkpoint
-from qconfig.cli.output import Output, human_bytes
-from qconfig.cli.progress import progress
+from qconfig.cli.kinds import is_checkpoint
+from qconfig.cli.new_checkpoint import (
+    result_of,
+    run_with,
+    show_written,
+    target_of_checkpoint,
+    tell_result,
+)
+from qconfig.cli.output import Output
 from qconfig.cli.report_path import check_report
 from qconfig.cli.shards import shard_options, shards
 from qconfig.cli.upgrade_config import upgrade_config_file
@@ -185,54 +191,26 @@ def upgrade_path(
         return upgrade_config_file(
             source, target, report, output, dry_run=dry_run, writer=writer, is_check=is_check
         )
-    if target is None and not dry_run:
-        raise UsageError(
-            "a checkpoint needs a target", file=source, hint="name a new directory, or --dry-run"
-        )
-    if target is not None:
-        check_directory(target)
-    done = _upgrade(source, None if dry_run else target, workers, output, options)
-    result = _result(done, source, None if dry_run or not done.needed else target, dry_run=dry_run)
-    if report is not None:
-        output.report(report, result)
-    if output.as_json:
-        output.result(result)
-    else:
-        _show(done, result, output)
-        for problem in done.problems:
-            output.problem(problem)
+    wanted = target_of_checkpoint(source, target, dry_run=dry_run)
+    from qconfig.checkpoints.upgrade import upgrade_checkpoint
+
+    done = run_with(upgrade_checkpoint, source, wanted, workers, output, **options)
+    result = result_of(done, source, wanted if done.needed else None, dry_run=dry_run)
+    tell_result(result, report, output, lambda: _show(done, result, output))
     output.notes(done.notes)
     return 1 if (dry_run and is_check and done.needed) or done.problems else 0
 
 
-def _upgrade(
-    source: Path, target: Path | None, pool: Workers, output: Output, options: dict[str, Any]
-) -> "UpgradeReport":
-    from qconfig.checkpoints.upgrade import upgrade_checkpoint
-
-    with pool as executor, progress(output) as listener:
-        return upgrade_checkpoint(
-            source,
-            target,
-            dry_run=target is None,
-            executor=executor,
-            listener=listener,
-            **options,
-        )
-
-
-def _result(
-    done: "UpgradeReport", source: Path, target: Path | None, *, dry_run: bool
-) -> dict[str, Any]:
-    written = None if target is None else str(target)
-    head = {"kind": "checkpoint", "source": str(source), "target": written, "dry_run": dry_run}
-    return head | done.to_dict()
-
-
 def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None:
-    if not done.needed:
+    if done.needed:
+        _show_work(done, result["target"], output)
+    else:
         output.line(f"{result['source']}: up to date, nothing to do")
-        return
+    for problem in done.problems:
+        output.problem(problem)
+
+
+def _show_work(done: "UpgradeReport", target: str | None, output: Output) -> None:
     show_chains(done, output)
     if done.resharded:
         output.line("tensors lie in other shards")
@@ -240,9 +218,4 @@ def _show(done: "UpgradeReport", result: dict[str, Any], output: Output) -> None
         foreign = done.dialect != NATIVE
         way = "becomes qconfig's" if foreign else "is brought to its current version"
         output.line(f"the config in config.json {way}")
-    copied, computed = human_bytes(done.copied_bytes), human_bytes(done.computed_bytes)
-    output.line(f"{copied} copied byte for byte, {computed} computed")
-    if result["target"] is not None:
-        output.line(f"written to {result['target']}")
-    else:
-        output.note("note: a dry run; nothing was written")
+    show_written(done, target, output)
