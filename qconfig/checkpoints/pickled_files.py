@@ -17,7 +17,7 @@ from qconfig.codec.pickled_values import (
     PickledTensor,
 )
 from qconfig.codec.torch_files import TorchFile
-from qconfig.errors import CheckpointError, ContainerError, nearest
+from qconfig.errors import CheckpointError, ContainerError, QconfigError, nearest
 
 INDEX_FILE = "pytorch_model.bin.index.json"
 SINGLE_PICKLE = "pytorch_model.bin"
@@ -124,6 +124,41 @@ def at_place(file: TorchFile, place: StateDictPlace) -> tuple[TorchFile, tuple[s
         )
     notes.append(f"{place.prefix} is taken off {len(cut)} of {len(root)} names")
     return evolve(file, root=without), tuple(notes)
+
+
+def compared_with_index(
+    index: ShardIndex, file: Path, opened: Mapping[str, TorchFile], place: StateDictPlace
+) -> tuple[list[QconfigError], list[str]]:
+    """Return problems where the index says what no file bears out, and notes of what it omits.
+
+    Args:
+        index: what an index says.
+        file: where it stands.
+        opened: the files by name, as they were read.
+        place: where their state_dicts are; the index has names with their prefix.
+    """
+    file_of: dict[str, str] = {}
+    for shard, whole in opened.items():
+        root = at_place(whole, StateDictPlace(place.key))[0].root
+        names = root if isinstance(root, Mapping) else ()
+        file_of |= {name: shard for name in names if isinstance(name, str)}
+    problems: list[QconfigError] = [
+        CheckpointError(
+            "the index names a shard that does not hold the tensor",
+            file=file,
+            fqn=name,
+            found=shard,
+            expected=file_of.get(name, "a shard that holds it"),
+        )
+        for name, shard in index.weight_map.items()
+        if file_of.get(name) != shard
+    ]
+    notes = [
+        f"{shard} holds {name}, which is not in the index"
+        for name, shard in file_of.items()
+        if name not in index.weight_map
+    ]
+    return problems, notes
 
 
 def place_hint(root: Any) -> str | None:

@@ -25,11 +25,12 @@ def saved(directory: Path, weight_map: dict[str, str]) -> Path:
     return directory
 
 
-def upgraded(source: Path) -> Any:
+def upgraded(source: Path, dialect: str = "torchao-pickle", **place: str) -> Any:
     """Upgrade a directory of pickles beside it."""
-    return upgrade_checkpoint(source, source.parent / "new", dialect="torchao-pickle")
+    return upgrade_checkpoint(source, source.parent / "new", dialect=dialect, **place)
 
 
+@pytest.mark.parametrize("dialect", ["torchao-pickle", "brevitas"])
 @pytest.mark.parametrize(
     ("weight_map", "name", "expected"),
     [
@@ -39,14 +40,23 @@ def upgraded(source: Path) -> Any:
     ids=["another shard", "no shard"],
 )
 def test_an_index_that_no_file_bears_out_is_refused(
-    weight_map: dict[str, str], name: str, expected: str, tmp_path: Path
+    weight_map: dict[str, str], name: str, expected: str, dialect: str, tmp_path: Path
 ) -> None:
     """A tensor that the index lists and that is not there would be lost without a word."""
     with pytest.raises(CheckpointError) as caught:
-        upgraded(saved(tmp_path / "old", weight_map))
+        upgraded(saved(tmp_path / "old", weight_map), dialect)
     error = caught.value
     assert error.message == "the index names a shard that does not hold the tensor"
     assert (error.fqn, error.found, error.expected) == (name, repr(SECOND), expected)
+
+
+def test_an_index_has_the_names_of_the_files(tmp_path: Path) -> None:
+    """A prefix that is taken off stands in it, as it stands in the files."""
+    source = saved(tmp_path / "old", {f"m.{name}": shard for name, shard in RIGHT.items()})
+    for shard, state in STATES.items():
+        torch.save({f"m.{name}": tensor for name, tensor in state.items()}, source / shard)
+    report = upgraded(source, strip_prefix="m.")
+    assert not [note for note in report.notes if "index" in note]
 
 
 def test_a_tensor_that_the_index_leaves_out_is_noted(tmp_path: Path) -> None:

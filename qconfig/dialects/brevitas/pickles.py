@@ -15,6 +15,7 @@ from qconfig.checkpoints.pickled_files import (
     INDEX_FILE,
     SUFFIXES,
     at_place,
+    compared_with_index,
     memory_of,
     pickled_files,
     place_hint,
@@ -109,6 +110,10 @@ class BrevitasPickles:
             file, said_of_place = at_place(whole, self.place)
             merged.notes += said_of_place
             merged.add(name, file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
+        if index is not None:
+            compared = compared_with_index(index, path / INDEX_FILE, opened, self.place)
+            merged.problems += compared[0]
+            merged.notes += compared[1]
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
         merged.read(path)
         config = said.config

@@ -12,13 +12,13 @@ from qconfig.checkpoints.pickled_files import (
     INDEX_FILE,
     SUFFIXES,
     at_place,
+    compared_with_index,
     memory_of,
     pickled_files,
     place_hint,
     shard_name,
 )
 from qconfig.checkpoints.writer import Writer
-from qconfig.codec.index_file import ShardIndex
 from qconfig.codec.pickled_values import PickledSubclass, PickledTensor
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.codec.torch_files import TorchFile, read_torch_file
@@ -84,7 +84,9 @@ class TorchaoPickles:
             merged.notes += said
             merged.add(name, torch_file, shard_name(name) if len(files) > 1 else SINGLE_FILE)
         if index is not None:
-            merged.check(index, path / INDEX_FILE)
+            compared = compared_with_index(index, path / INDEX_FILE, opened, self.place)
+            merged.problems += compared[0]
+            merged.notes += compared[1]
         raise_problems(merged.problems[:MOST_PROBLEMS], file=path)
         result = interpreted(
             merged.plain, merged.stored, merged.shard_of, writer, path, ties=merged.ties
@@ -172,25 +174,6 @@ class _Merged:
             else:
                 self._put(file, name, value)
                 self.shard_of[name] = shard
-
-    def check(self, index: ShardIndex, file: Path) -> None:
-        """Find what the index says of a tensor and no file bears out, and what it leaves out."""
-        for name, shard in index.weight_map.items():
-            if self.file_of.get(name) != shard:
-                self.problems.append(
-                    CheckpointError(
-                        "the index names a shard that does not hold the tensor",
-                        file=file,
-                        fqn=name,
-                        found=shard,
-                        expected=self.file_of.get(name, "a shard that holds it"),
-                    )
-                )
-        self.notes += [
-            f"{shard} holds {name}, which is not in the index"
-            for name, shard in self.file_of.items()
-            if name not in index.weight_map
-        ]
 
     def _put(self, file: TorchFile, name: str, value: PickledTensor | PickledSubclass) -> None:
         if isinstance(value, PickledTensor):
