@@ -1,12 +1,14 @@
 """Contents in shards of a chosen size: what belongs together stays together, nothing is dropped."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from qconfig.checkpoints.contents import ShardContents
-from qconfig.checkpoints.resharding import resharded
+from qconfig.checkpoints.resharding import in_shards, resharded
 from qconfig.codec.dtypes import DType
 from qconfig.codec.layout_values import layout_nbytes, wrapped
 from qconfig.codec.tensor_values import LazyTensor
@@ -189,3 +191,23 @@ def test_everything_is_there_once_and_in_order(old, size):
         assert sum(lengths) <= size or len([n for n in lengths if n]) == 1
     for first, second in zip(sizes(result), list(result.values())[1:], strict=False):
         assert first + next(iter(second.plain.values())).shape[0] > size
+
+
+def test_without_a_size_shards_stay_as_they_are():
+    """None keeps the very contents."""
+    old = {"x": ShardContents(plain("a", "b"))}
+    assert in_shards(old, None, place=Path("m")) is old
+
+
+def test_with_a_size_shards_are_new():
+    """A size is that of `resharded`."""
+    old = {"x": ShardContents(plain("a", "b"))}
+    assert in_shards(old, 100, place=Path("m")) == resharded(old, 100)
+
+
+def test_errors_of_a_size_name_the_place():
+    """Two shards that contradict each other are found where they lie."""
+    old = {n: ShardContents(plain(n), metadata={"k": n}) for n in "ab"}
+    with pytest.raises(CheckpointError) as caught:
+        in_shards(old, 1000, place=Path("m"))
+    assert caught.value.file == "m"

@@ -10,6 +10,7 @@ from qconfig.codec import tensor_parts
 from qconfig.codec.dtypes import DType
 from qconfig.codec.safetensors_header import read_header
 from qconfig.codec.safetensors_reader import lazy_tensors
+from qconfig.codec.tensor_parts import check_end, check_part
 from qconfig.codec.tensor_values import LazyTensor
 from qconfig.errors import LayoutError, MigrationError
 
@@ -109,3 +110,34 @@ def test_what_is_spread_over_rows_is_as_declared(lazy: LazyTensor) -> None:
     """Other columns than were declared are refused."""
     with pytest.raises(LayoutError, match="differs from its declaration"):
         lazy.spread(transposed, shape=(6, 11)).load()
+
+
+def test_the_last_part_may_end_with_the_tensor() -> None:
+    """Rows up to the last one are there, and then all have come."""
+    check_part(WHOLE[7:], DType.INT16, (10, 6), 7)
+    check_end(DType.INT16, (10, 6), 10)
+
+
+@pytest.mark.parametrize(
+    ("part", "done"),
+    [
+        (WHOLE[:4], 7),
+        (WHOLE[:, :5], 0),
+        (WHOLE.float(), 0),
+        (WHOLE[0], 0),
+        (torch.tensor(1, dtype=torch.int16), 0),
+    ],
+    ids=["too many rows", "shorter rows", "another type", "a row", "a scalar"],
+)
+def test_a_part_of_another_tensor_is_refused(part: torch.Tensor, done: int) -> None:
+    """What does not fit to the rows before it is found when it comes."""
+    with pytest.raises(LayoutError, match="differs from its declaration"):
+        check_part(part, DType.INT16, (10, 6), done)
+
+
+@pytest.mark.parametrize("done", [0, 9, 11])
+def test_rows_that_did_not_come_are_found_in_the_end(done: int) -> None:
+    """Fewer or more rows than were declared."""
+    with pytest.raises(LayoutError, match="differs from its declaration") as caught:
+        check_end(DType.INT16, (10, 6), done)
+    assert caught.value.found == repr(f"{done} rows")
