@@ -101,11 +101,20 @@ def _save(source: Path, target: Path, *, executor: Executor | None = None, **set
     save_checkpoint(model, target, config=Int8WeightOnlyConfig(), max_shard_bytes=300, **settings)
 
 
+def _quantize_in_shards(source: Path, target: Path, **settings: Any) -> None:
+    """Write shards that the source does not have, and a list of their sums."""
+    _quantize(source, target, max_shard_bytes=3000, sha256=True, **settings)
+
+
+NEW_SHARDS = "quantize-in-new-shards"
+"""The operation whose shards are others than the source's, with a list of their sums."""
+
 OPERATIONS = {
     "quantize": Operation(_float_source, _quantize),
     "upgrade": Operation(_old_source, upgrade_checkpoint),
     "convert": Operation(_current_source, convert_checkpoint),
     "save": Operation(_no_source, _save, goes_on=False),
+    NEW_SHARDS: Operation(_float_source, _quantize_in_shards),
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.faults.calls import Kind
-from tests.faults.operations import OPERATIONS
+from tests.faults.operations import NEW_SHARDS, OPERATIONS
 
 REFUSED = (Kind.NO_SPACE, Kind.IO, Kind.INTERRUPTED, Kind.LATE)
 RARE = (Kind.QUOTA, Kind.READ_ONLY)
@@ -30,8 +30,9 @@ def test_groups_are_all_kinds():
 
 @pytest.mark.parametrize(
     "asked",
-    [sweep(name, kinds) for name in OPERATIONS for kinds in OF_ALL]
-    + [sweep("quantize", kinds) for kinds in OF_ONE],
+    [sweep(name, kinds) for name in OPERATIONS if name != NEW_SHARDS for kinds in OF_ALL]
+    + [sweep("quantize", kinds) for kinds in OF_ONE]
+    + [sweep(NEW_SHARDS, (Kind.IO,))],
 )
 def test_every_call(reply):
     """The source stays, the target is whole or absent, and a second run ends as if nothing was."""
