@@ -64,10 +64,11 @@ def build_by_rows(
         QconfigError: whatever the builder raises, for the weight as a whole.
     """
     from qconfig.tensors.one_thread import one_thread
+    from qconfig.tensors.slab_size import ample_buffers
 
     for part in weight.in_parts(together):
         try:
-            with one_thread():
+            with one_thread(), ample_buffers():
                 built: Any = build_calibrated(config, part, calibration)
         except QconfigError:
             build_calibrated(config, weight.load(), calibration)  # names places in the whole

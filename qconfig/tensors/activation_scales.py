@@ -16,10 +16,11 @@ import torch
 from torch.nn import functional
 
 from qconfig.errors import BuildError
-from qconfig.tensors.unquantizable import not_finite
+from qconfig.tensors.unquantizable import is_finite, not_finite
 
 _LEAST_AWQ_SCALE = 1e-4
 _EPSILON = 2.0**-23
+_AT_ONCE = 1 << 20
 
 Build = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """From a scaled weight and the activation's factor to the quantized tensor that carries it."""
@@ -70,7 +71,13 @@ def scaled_weight(weight: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
         factor: p, (K,).
     """
     wide = torch.promote_types(weight.dtype, torch.float32)
-    return torch.mul(weight.detach(), 1.0 / factor.to(wide), out=torch.empty_like(weight))
+    weight, divided, scaled = weight.detach(), 1.0 / factor.to(wide), torch.empty_like(weight)
+    rows = max(1, _AT_ONCE // max(1, weight.shape[1]))
+    for start in range(0, weight.shape[0], rows):
+        # torch widens all of what it is given.
+        some = slice(start, start + rows)
+        torch.mul(weight[some], divided, out=scaled[some])
+    return scaled
 
 
 def awq_search(
@@ -78,7 +85,7 @@ def awq_search(
 ) -> torch.Tensor:
     """Return the quantized weight whose outputs on the sample are closest to the float ones.
 
-    Two tensors exist at a time: the best so far and the one that is tried.
+    One quantized tensor exists at a time: the best is made again in the end.
 
     Args:
         weight: (N, K), floating point.
@@ -98,14 +105,16 @@ def awq_search(
         factor = activation_factor(scale, weight.dtype)
         scaled = scaled_weight(weight, factor)
         # Scales may leave float16, and then this one is none; the first leaves weights as they are.
-        if best is not None and not bool(scaled.isfinite().all()):
+        if best is not None and not is_finite(scaled):
             continue
         tried = build(scaled, factor)
+        del scaled
         error = (functional.linear(rows, tried).to(torch.float64) - wanted).square().mean().item()
+        del tried
         if best is None or error < least:
-            best, least = tried, error
+            best, least = factor, error
     if best is None or least != least:  # noqa: PLR0124
         raise BuildError(
             "the outputs on the sample are not finite", found=least, expected="finite outputs"
         )
-    return best
+    return build(scaled_weight(weight, best), best)

@@ -21,7 +21,7 @@ import torch
 
 from qconfig.configs.uintx import UIntxChooseQParamsAlgorithm
 from qconfig.tensors.slab_size import slab_elements
-from qconfig.tensors.unquantizable import not_finite
+from qconfig.tensors.unquantizable import is_finite, not_finite
 
 _LEAST, _LEAST_SYMMETRIC = 2.0**-23, 1e-5
 _ROUNDS = 20
@@ -56,7 +56,7 @@ def quantize_uintx(
     else:
         symmetric = algorithm is UIntxChooseQParamsAlgorithm.SYMMETRIC
         codes, scale, zero_point = _affine(groups, (1 << bits) - 1, symmetric=symmetric)
-    if not bool(weight.isfinite().all() and scale.isfinite().all() and zero_point.isfinite().all()):
+    if not all(is_finite(part) for part in (weight, scale, zero_point)):
         raise not_finite(weight, scale.dtype)
     return codes.reshape(weight.shape), scale, zero_point
 
