@@ -1,10 +1,10 @@
 """Tasks of a call given to an executor, and their results taken as they come."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed, wait
 from typing import TypeVar
 
-from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.job import Job, Stopped
 from qconfig.errors import QconfigError, StorageError, raise_problems
 from qconfig.limits import with_limits
 
@@ -36,39 +36,56 @@ def gather(
         StorageError: a worker has ended before its task.
         BaseException: of the tasks; several QconfigErrors together.
     """
-    futures: list[Future[R]] = []
+    futures: dict[Future[R], None] = {}  # in the order of the tasks
     failures: list[BaseException] = []
-    waiting: set[Future[R]] = set()
-
-    def stop(error: BaseException) -> None:
+    try:
+        for task in tasks:
+            futures[_submitted(executor, with_limits(task))] = None
+        with job.phase(None):
+            for future in as_completed(list(futures)):
+                result = _result_of(future)
+                keep(result)
+                tell(result)
+                del futures[future]
+    except BaseException as error:  # noqa: BLE001 - raised below, after what is finished
         failures.append(error)
-        job.stop(error)
+        job.stop()
         for future in futures:
             future.cancel()
-
-    try:
-        futures += (executor.submit(with_limits(task)) for task in tasks)
-        waiting.update(futures)
-        with job.phase(None):
-            for future in as_completed(futures):
-                waiting.discard(future)
-                if future.cancelled():
-                    if not failures:  # not by us
-                        stop(_lost())
-                elif (error := future.exception()) is not None:
-                    stop(error)
-                else:
-                    keep(future.result())
-                    if not failures:
-                        tell(future.result())
-    except BaseException as error:  # noqa: BLE001 - raised below, after what is finished
-        stop(error)
-        failures.insert(0, failures.pop())
         wait(futures)
-        for future in waiting:
-            if not future.cancelled() and future.exception() is None:
-                keep(future.result())
-    _raise(failures)
+        failures += _rest(futures, keep)
+    _raise([failure for failure in failures if not isinstance(failure, Stopped)])
+
+
+def _rest(futures: Iterable[Future[R]], keep: Callable[[R], None]) -> Iterator[BaseException]:
+    """Keep what has been finished after the first failure, and yield the other failures."""
+    for future in futures:
+        if future.cancelled():
+            continue
+        error = future.exception()
+        if error is not None:
+            yield error
+        else:
+            keep(future.result())
+
+
+def _result_of(future: Future[R]) -> R:
+    if future.cancelled():  # not by us, so far
+        raise _lost()
+    return future.result()
+
+
+def _submitted(executor: Executor, task: Callable[[], R]) -> Future[R]:
+    try:
+        return executor.submit(task)
+    except BrokenExecutor:
+        raise
+    except RuntimeError as error:  # so say all executors that are closed
+        raise StorageError(
+            "the executor takes no tasks",
+            found=str(error),
+            expected="an executor that is open until the call returns",
+        ) from error
 
 
 def _raise(failures: list[BaseException]) -> None:
@@ -86,5 +103,6 @@ def _raise(failures: list[BaseException]) -> None:
 def _lost() -> StorageError:
     return StorageError(
         "a worker has ended before its task",
-        hint="it may have run out of memory, or been stopped; try fewer workers",
+        hint="it may have run out of memory or been stopped, or its cluster has ended; try fewer "
+        "workers",
     )

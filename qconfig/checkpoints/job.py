@@ -30,6 +30,10 @@ class _Lap:
     spent: dict[Phase, float] = field(factory=dict)
 
 
+class Stopped(Exception):  # noqa: N818 - no error: another thread has one
+    """The work of this thread ends because that of another has failed."""
+
+
 class Job:
     """One run of long work; its methods may be called from several threads.
 
@@ -52,7 +56,7 @@ class Job:
         self._shards: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
         self._unsaid: dict[str, dict[Phase, float]] = {}
-        self._failure: BaseException | None = None
+        self._is_stopped = False
         self._has_torch = False
         if listener is not None:
             self.switch(Phase.OTHER)
@@ -163,14 +167,13 @@ class Job:
         finally:
             self.switch(before)
 
-    def stop(self, error: BaseException) -> None:
-        """Let every thread end with its next tensor, and raise `error` there."""
-        if self._failure is None:
-            self._failure = error
+    def stop(self) -> None:
+        """Let every thread that works on this job end with its next tensor, by `Stopped`."""
+        self._is_stopped = True
 
     def _check_going_on(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+        if self._is_stopped:
+            raise Stopped
 
     def reading(self, checkpoint: "Checkpoint") -> "Checkpoint":
         """Return a checkpoint of which each tensor that is loaded counts as read."""
@@ -251,8 +254,7 @@ class Job:
         before = self.switch(Phase.OTHER)
         try:
             with self._lock:
-                if self._failure is not None:
-                    raise self._failure
+                self._check_going_on()
                 self.switch(Phase.OTHER)
                 now, whole = self._lap().since, self._take_spent()
                 for phase, seconds in (spent or {}).items():
@@ -274,8 +276,8 @@ class Job:
                 )
                 try:
                     listener(event)
-                except BaseException as error:
-                    self._failure = error  # other threads end with their next tensor
+                except BaseException:
+                    self.stop()
                     raise
         finally:
             self.switch(before)

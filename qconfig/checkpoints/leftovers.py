@@ -11,7 +11,8 @@ from qconfig.checkpoints.identity import BYTES, JOB, SHARDS, SOURCE
 from qconfig.codec.journal import Journal
 from qconfig.codec.new_files import storage_errors
 from qconfig.codec.run_lock import Holder, LockedError, RunLock, holder_of
-from qconfig.codec.work_directory import CONTENT, JOURNAL, LOCK, MARK, parts_of, remove, work_path
+from qconfig.codec.targets import MARK
+from qconfig.codec.work_directory import CONTENT, JOURNAL, LOCK, parts_of, remove, work_path
 from qconfig.errors import QconfigError, StorageError, UsageError
 
 # Releases up to 0.1 wrote a directory with eight hexadecimal digits behind the mark, and no lock.

@@ -8,6 +8,7 @@ from qconfig.checkpoints.leftovers import Leftover, find_leftovers, remove_lefto
 from qconfig.cli.output import Output, counted, human_bytes
 from qconfig.cli.verb import PATH, verb
 from qconfig.codec.run_lock import duration
+from qconfig.errors import QconfigError, raise_problems
 
 _WORDS = {
     "placed": "its target is complete",
@@ -32,11 +33,17 @@ def command(*, places: tuple[Path, ...], remove: bool, output: Output) -> int:
     found = list({x.path: x for place in places for x in find_leftovers(place)}.values())
     idle = [leftover for leftover in found if leftover.holder is None]
     removed: list[Leftover] = []
+    problems: list[QconfigError] = []
     for leftover in idle if remove else []:
-        remove_leftover(leftover)
+        try:
+            remove_leftover(leftover)
+        except QconfigError as error:
+            problems += error.problems
+            continue
         removed.append(leftover)
         if not output.as_json:
             output.line(f"removed {leftover.path}")
+    raise_problems(problems)
     left = [leftover for leftover in found if leftover not in removed]
     if output.as_json:
         output.result(

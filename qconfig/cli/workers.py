@@ -15,7 +15,7 @@ Workers = AbstractContextManager[Executor | None]
 _jobs = click.option(
     "-j",
     "--jobs",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=9999),
     default=None,
     metavar="N",
     help="Work on N shards or, to verify, tensors at a time, in threads.",

@@ -1,10 +1,22 @@
 """What may be the target of a run: a name that can be a new directory, apart from the source."""
 
 import os
+import re
 from pathlib import Path
 
 from qconfig.codec.new_files import storage_errors
 from qconfig.errors import UsageError
+
+MARK = ".qconfig-tmp"
+"""What the name of a directory ends in, in which a target is made."""
+
+_WORK_NAME = re.compile(rf"\..+{re.escape(MARK)}(-[0-9a-f]{{8}})?", re.DOTALL)
+
+
+def absolute(target: Path | str) -> Path:
+    """Return a path from the root, in which no part leads up."""
+    path = Path(target).absolute()
+    return path.parent.resolve() / path.name if ".." in path.parts else path
 
 
 def check_target(target: Path, source: Path | None) -> None:
@@ -16,10 +28,17 @@ def check_target(target: Path, source: Path | None) -> None:
 
     Raises:
         UsageError: no file system can hold the name, or one is mounted there; or it lies in the
-            source, or the source in it.
+            source, or the source in it, or where another target is made.
         StorageError: the file system refused.
     """
     _check_path(target)
+    if any(_WORK_NAME.fullmatch(part) for part in target.parts):
+        raise UsageError(
+            "the target has the name of a directory in which targets are made, or lies in one",
+            file=target,
+            expected=f"no part of the path like .NAME{MARK}",
+            hint="what is there is removed by other runs, and by qconfig doctor",
+        )
     _check_apart(target, source)
 
 

@@ -10,7 +10,6 @@ A directory `T` is made in its sibling `.T.qconfig-tmp`, which has
 All files are brought to the disk before `content` is renamed to `T`; then the rest is removed.
 """
 
-import errno
 import os
 import secrets
 import shutil
@@ -24,10 +23,9 @@ from attrs import define, field
 from qconfig.codec.journal import Journal
 from qconfig.codec.new_files import make_folders, rename_directory, storage_errors, sync_directory
 from qconfig.codec.run_lock import LockedError, RunLock
-from qconfig.codec.targets import check_target, is_taken
+from qconfig.codec.targets import MARK, absolute, check_target, is_taken
 from qconfig.errors import QconfigError, StorageError, UsageError
 
-MARK = ".qconfig-tmp"
 CONTENT, JOURNAL, LOCK = "content", "journal", "lock"
 _PARTS = "parts-"
 IDENTITY = "identity"
@@ -70,10 +68,16 @@ class WorkDirectory:
         Its bytes are on the disk. Its name may be lost in a power cut, and so a run that goes on
         looks whether it is there.
         """
-        if self.journal is not None:
+        if self.journal is None:
+            return
+        # Before the line is written: a signal may come when it is on the disk already.
+        self.finished[part] = dict(facts)
+        try:
             with storage_errors(self.target / part):
                 self.journal.add({PART: part, **facts})
-            self.finished[part] = dict(facts)
+        except StorageError:
+            del self.finished[part]
+            raise
 
     def is_kept(self, error: BaseException) -> bool:
         """Return whether another run can go on after `error`, and gains by it.
@@ -115,7 +119,7 @@ def work_directory(
             works on it, or an earlier one of another identity has left something.
         StorageError: the file system refused.
     """
-    target = Path(target).absolute()
+    target = absolute(target)
     check_target(target, source)
     with storage_errors(target):
         placed = _placed_earlier(target, head) if is_taken(target) else None
@@ -150,27 +154,29 @@ def remove(path: Path) -> None:
     The lock goes last: as long as it is there, no other run begins. One that begins then keeps the
     directory.
     """
-    _remove_content(path / CONTENT)
+    _remove_entry(path / CONTENT)
     _remove_parts(path)
     for name in (JOURNAL, LOCK):
-        (path / name).unlink(missing_ok=True)
+        _remove_entry(path / name)
     try:
         path.rmdir()
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+    except FileNotFoundError:
+        return
+    except OSError:
+        if not (path / LOCK).exists():
             raise
 
 
 def _remove_parts(path: Path) -> None:
     for parts in path.glob(f"{_PARTS}*"):
-        _remove_content(parts)
+        _remove_entry(parts)
 
 
-def _remove_content(content: Path) -> None:
-    if content.is_dir() and not content.is_symlink():
-        shutil.rmtree(content)
+def _remove_entry(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry)
     else:
-        content.unlink(missing_ok=True)
+        entry.unlink(missing_ok=True)
 
 
 def _locked(target: Path, path: Path) -> RunLock:
@@ -208,6 +214,7 @@ def _lock_taken(target: Path, path: Path) -> RunLock:
 
 
 def _prepared(target: Path, path: Path, head: Mapping[str, Any] | None) -> WorkDirectory:
+    _remove_parts(path)  # first, so that no late worker puts one into the content of this run
     journal = Journal.read(path / JOURNAL)
     content = path / CONTENT
     if content.is_symlink() or not content.is_dir():
@@ -218,7 +225,7 @@ def _prepared(target: Path, path: Path, head: Mapping[str, Any] | None) -> WorkD
         work = WorkDirectory(target, path, _new_parts(path), journal, finished)
         _remove_unfinished(work)
         return work
-    _remove_content(content)
+    _remove_entry(content)
     (path / JOURNAL).unlink(missing_ok=True)
     content.mkdir()
     journal = None if head is None else Journal.create(path / JOURNAL, head)
@@ -226,7 +233,6 @@ def _prepared(target: Path, path: Path, head: Mapping[str, Any] | None) -> WorkD
 
 
 def _new_parts(path: Path) -> Path:
-    _remove_parts(path)
     parts = path / f"{_PARTS}{secrets.token_hex(4)}"
     parts.mkdir()
     return parts

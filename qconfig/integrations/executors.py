@@ -1,7 +1,10 @@
 """Executors by their descriptions: threads, processes, or the workers of a Dask cluster."""
 
 import multiprocessing
+import os
+import re
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
@@ -11,11 +14,14 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from contextlib import contextmanager
+from multiprocessing.connection import wait
+from threading import Thread
 from typing import Any, TypeVar
 
 from qconfig.errors import StorageError, UsageError
 
 T = TypeVar("T")
+_ADDRESS = re.compile(r"(?:[a-z]+://)?(?P<host>[^/\s]+):(?P<port>\d{1,5})/?")
 _EXPECTED = "threads=N, processes=N or dask=ADDRESS, such as dask=tcp://10.0.0.1:8786"
 
 
@@ -52,21 +58,36 @@ def open_executor(description: str) -> Iterator[Executor | None]:
 @contextmanager
 def _pool(kind: str, count: int) -> Iterator[Executor]:
     pool: Executor
+    others = multiprocessing.active_children()
     if kind == "threads":
         pool = ThreadPoolExecutor(count, thread_name_prefix="qconfig")
     else:
         # A forked process would have the locks of threads that it does not have.
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(count, mp_context=context, initializer=_leave_signals)
+        pool = ProcessPoolExecutor(count, mp_context=context, initializer=_follow_parent)
     try:
         yield pool
     finally:
-        pool.shutdown(cancel_futures=True)
+        try:
+            pool.shutdown(cancel_futures=True)
+        except BaseException:  # Ctrl-C again: nobody waits any more
+            for process in multiprocessing.active_children():
+                if process not in others:
+                    process.kill()
+            raise
 
 
-def _leave_signals() -> None:
-    """Let Ctrl-C end the process that waits, and that one end this one."""
+def _follow_parent() -> None:
+    """Let Ctrl-C end the process that waits, and its end be that of this one, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
 
 
 @contextmanager
@@ -80,6 +101,7 @@ def _dask(address: str) -> Iterator[Executor]:
             found=f"dask={address}",
             hint="pip install 'qconfig[distributed]'",
         ) from error
+    _check_reachable(address)
     try:
         connect: Any = distributed.Client
         client = connect(address, set_as_default=False)
@@ -91,6 +113,21 @@ def _dask(address: str) -> Iterator[Executor]:
         yield _DaskExecutor(client, KilledWorker)
     finally:
         client.close()
+
+
+def _check_reachable(address: str) -> None:
+    """Check that somebody listens: Dask's own client leaves threads behind if nobody does."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise UsageError(
+            "not the address of a Dask scheduler", found=address, expected="tcp://HOST:PORT"
+        )
+    try:
+        socket.create_connection((match["host"].strip("[]"), int(match["port"])), 10).close()
+    except (OSError, OverflowError) as error:
+        raise StorageError(
+            "the Dask scheduler cannot be reached", found=address, hint=str(error)
+        ) from error
 
 
 class _DaskExecutor(Executor):

@@ -15,6 +15,7 @@ from qconfig import (
     quantize_checkpoint,
     save_checkpoint,
     upgrade_checkpoint,
+    verify_checkpoint,
 )
 from qconfig.checkpoints.contents import ShardContents
 from qconfig.checkpoints.events import EventKind
@@ -198,19 +199,31 @@ class Closing(Executor):
 
     def submit(self, fn, /, *args, **kwargs):
         if self.futures:
+            self.futures[0].result()
             raise RuntimeError("closed")
         self.futures.append(self.pool.submit(fn, *args, **kwargs))
         return self.futures[0]
 
 
 def test_an_executor_that_takes_no_more_tasks_is_waited_for(tmp_path, source):
-    """What it has begun has ended before the error is raised."""
+    """What it has begun has ended before the error is raised, and is kept."""
     with ThreadPoolExecutor(1) as pool:
         executor = Closing(pool)
-        with pytest.raises(RuntimeError, match="closed"):
+        with pytest.raises(StorageError, match="the executor takes no tasks") as caught:
             quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig(), executor=executor)
         assert executor.futures[0].done()
+    assert "1 finished file is kept" in str(caught.value)
     quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig())
+
+
+def test_an_executor_that_is_closed_is_an_error_of_ours(tmp_path, source):
+    """In every verb that takes one."""
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(StorageError, match="the executor takes no tasks"):
+        quantize_checkpoint(source, tmp_path / "t", Int8WeightOnlyConfig(), executor=pool)
+    with pytest.raises(StorageError, match="the executor takes no tasks"):
+        verify_checkpoint(source, executor=pool)
 
 
 class Cancelling(Executor):

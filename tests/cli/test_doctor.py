@@ -133,3 +133,14 @@ def test_a_journal_that_cannot_be_read_is_said(interrupted):
     assert "its journal cannot be read: a newer release" in call("doctor", interrupted).stdout
     remove_leftover(leftover)
     assert [p.name for p in interrupted.iterdir()] == ["float"]
+
+
+def test_files_of_others_are_not_removed(tmp_path):
+    """What stays is said, after everything else has been removed."""
+    for name in ("a", "b"):
+        (tmp_path / f".{name}.qconfig-tmp").mkdir()
+    (tmp_path / ".a.qconfig-tmp" / "mine").write_text("x")
+    result = call("doctor", tmp_path, "--remove")
+    assert (result.exit_code, result.stdout) == (5, f"removed {tmp_path}/.b.qconfig-tmp\n")
+    assert f"{tmp_path}/.a.qconfig-tmp: the file system refused" in result.stderr
+    assert (tmp_path / ".a.qconfig-tmp" / "mine").read_text() == "x"

@@ -327,3 +327,22 @@ def test_without_locks_a_process_may_try_again(
         RunLock.take(path)
     lock.release()
     RunLock.take(path).release()
+
+
+def test_a_signal_while_the_journal_is_written_keeps_the_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its line is on the disk then, or will be written again."""
+    target, sync = tmp_path / "new", os.fsync
+
+    def interrupted(descriptor: int) -> None:
+        sync(descriptor)
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name == "journal":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), work_directory(target, head=HEAD) as work:
+        monkeypatch.setattr(os, "fsync", interrupted)
+        _part(work, "a")
+    monkeypatch.setattr(os, "fsync", sync)
+    with work_directory(target, head=HEAD) as again:
+        assert list(again.finished) == ["a"]

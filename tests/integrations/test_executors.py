@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -160,13 +163,47 @@ def test_a_worker_that_dies_is_replaced(tmp_path, source, cluster, dask):
 
 
 def test_a_scheduler_that_is_not_there_is_an_error():
-    """The address is in the message."""
+    """The address is in the message, and no thread is left that goes on trying."""
+    before = threading.active_count()
     with (
-        distributed.dask.config.set({"distributed.comm.timeouts.connect": "100ms"}),
         pytest.raises(StorageError, match="the Dask scheduler cannot be reached"),
         open_executor("dask=tcp://127.0.0.1:1"),
     ):
         pass
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("address", ["x", "tcp://x", "tcp://x:y", ":1"])
+def test_an_address_has_a_port(address):
+    """Anything else is a wrong call."""
+    with pytest.raises(UsageError, match="not the address"), open_executor(f"dask={address}"):
+        pass
+
+
+_PARENT = """
+import os, sys
+from qconfig.integrations.executors import open_executor
+if __name__ == "__main__":
+    with open_executor("processes=1") as pool:
+        print(pool.submit(os.getpid).result(), flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_processes_end_with_their_parent(tmp_path):
+    """Even if that is killed: a pipe that they hold is closed then."""
+    script = tmp_path / "parent.py"
+    script.write_text(_PARENT)
+    parent = subprocess.Popen(
+        [sys.executable, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    with parent.stdin, parent.stdout:
+        assert int(parent.stdout.readline()) != parent.pid
+        parent.kill()
+        parent.wait()
+        assert parent.stdout.read() == b""  # returns when the worker has gone, too
 
 
 def _quantized(source, target):
