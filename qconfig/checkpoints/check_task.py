@@ -21,11 +21,13 @@ class CheckAgain:
         reopen: opens the checkpoint.
         identity: of what the caller reads, see `Check.identity`.
         follow_symlinks: as the call said.
+        max_memory: bytes of memory that each process may take for it.
     """
 
     reopen: Callable[[], Checkpoint]
     identity: str
     follow_symlinks: bool
+    max_memory: int | None = None
 
     def __call__(self) -> Check:
         """Return the check.
@@ -35,7 +37,9 @@ class CheckAgain:
             QconfigError: of whatever kind, where it finds none.
         """
         checkpoint, job = self.reopen(), Job("verify", None)
-        check = Check.of(checkpoint, job, follow_symlinks=self.follow_symlinks)
+        check = Check.of(
+            checkpoint, job, follow_symlinks=self.follow_symlinks, max_memory=self.max_memory
+        )
         if check.identity != self.identity:
             raise CheckpointError(
                 "another process finds another checkpoint",
@@ -90,6 +94,7 @@ def read_all(
     reopen: Callable[[], Checkpoint] | None,
     *,
     follow_symlinks: bool,
+    max_memory: int | None = None,
 ) -> list[QconfigError]:
     """Read all units and return a problem for all that is wrong, in the order of the units.
 
@@ -99,11 +104,14 @@ def read_all(
         reopen: opens the checkpoint in another process; without it the executor has to have
             threads.
         follow_symlinks: as the call said.
+        max_memory: as the call said.
     """
     check.job.start(sum(unit.size for unit in check.units))
     if executor is None:
         return check.read(0, len(check.units))
-    again = None if reopen is None else CheckAgain(reopen, check.identity, follow_symlinks)
+    again = None
+    if reopen is not None:
+        again = CheckAgain(reopen, check.identity, follow_symlinks, max_memory)
     shared, results = Shared(again), dict[int, list[QconfigError]]()
 
     def keep(result: BatchResult) -> None:

@@ -54,6 +54,11 @@ def layout_need(source: int, made: int, rest: int | None) -> int:
     return whole if rest is None else min(whole, _PARTS + rest)
 
 
+def check_need(size: int) -> int:
+    """Return what reading and checking a quantized tensor of `size` bytes takes."""
+    return _COPY + _SHARE * size
+
+
 def _size(tensor: LazyTensor) -> int:
     size = nbytes(tensor)
     if tensor.work:

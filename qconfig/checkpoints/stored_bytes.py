@@ -10,6 +10,7 @@ from attrs import define, field, frozen
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.job import Job
+from qconfig.checkpoints.memory import MemoryBudget, check_need
 from qconfig.checkpoints.record import inner_name
 from qconfig.checkpoints.stated_sums import stated_sums
 from qconfig.codec.digests import ALGORITHM, check_bytes, digest, stated_digests
@@ -67,6 +68,7 @@ class Check:
         unstated: the shards without digests.
         problems: what is wrong with the files that say what is expected.
         sums: number of whole files that are compared.
+        budget: what is read at a time takes its memory from it.
     """
 
     checkpoint: Checkpoint
@@ -76,6 +78,7 @@ class Check:
     unstated: tuple[str, ...]
     problems: list[QconfigError]
     sums: int
+    budget: MemoryBudget = field(factory=MemoryBudget)
     _left: Counter[str] = field(init=False)
     _lock: Any = field(factory=Lock, init=False)
 
@@ -83,13 +86,21 @@ class Check:
         self._left = Counter(unit.shard for unit in self.units)
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, job: Job, *, follow_symlinks: bool) -> Self:
+    def of(
+        cls,
+        checkpoint: Checkpoint,
+        job: Job,
+        *,
+        follow_symlinks: bool,
+        max_memory: int | None = None,
+    ) -> Self:
         """Return what is to be read of a checkpoint: what is quantized, and what has a digest.
 
         Args:
             checkpoint: an open one.
             job: is told of each unit and shard.
             follow_symlinks: also read a list of sums that is a link to a file elsewhere.
+            max_memory: bytes of memory for what is read at a time; what takes more is read alone.
         """
         expected, problems = expected_digests(checkpoint)
         sums, wrong = stated_sums(checkpoint, follow_symlinks=follow_symlinks)
@@ -104,7 +115,8 @@ class Check:
             units.sort(key=lambda unit: order.get(unit.shard, -1))
         stated = sum(len(digests) for digests in expected.values())
         unstated = tuple(name for name in checkpoint.shards if name not in expected)
-        return cls(checkpoint, units, job, stated, unstated, problems + wrong, len(sums))
+        budget = MemoryBudget(max_memory)
+        return cls(checkpoint, units, job, stated, unstated, problems + wrong, len(sums), budget)
 
     @property
     def identity(self) -> str:
@@ -119,7 +131,8 @@ class Check:
         """Read the units from `first` on, before `last`; return a problem for all that is wrong."""
         problems: list[QconfigError] = []
         for unit in self.units[first:last]:
-            problems += _problems(self.checkpoint, unit, self.job)
+            with self.budget.taken(check_need(unit.size if unit.layout is not None else 0)):
+                problems += _problems(self.checkpoint, unit, self.job)
             self.tell(unit)
         return problems
 

@@ -176,7 +176,7 @@ def upgrade_checkpoint(
     )
     if verify or (verify is None and report.dialect != NATIVE):
         with job.phase(None):
-            report = evolve(report, problems=_problems(target, executor, listener))
+            report = evolve(report, problems=_problems(target, executor, listener, max_memory))
     job.done()
     return report
 
@@ -187,7 +187,10 @@ def _replanned(opened: Callable[[], Checkpoint], max_shard_bytes: int | None) ->
 
 
 def _problems(
-    target: Path | str, executor: Executor | None, listener: Listener | None
+    target: Path | str,
+    executor: Executor | None,
+    listener: Listener | None,
+    max_memory: int | None,
 ) -> tuple[QconfigError, ...]:
     job = Job("verify", listener)
     reopen = partial(open_checkpoint, Path(target).absolute())
@@ -195,7 +198,8 @@ def _problems(
         written = open_checkpoint(target)
     except QconfigError as error:
         return tuple(error.problems)
-    return verify_opened(written, job, executor=executor, reopen=reopen).problems
+    found = verify_opened(written, job, executor=executor, reopen=reopen, max_memory=max_memory)
+    return found.problems
 
 
 def _converted(checkpoint: Checkpoint) -> dict[str, Layout]:

@@ -116,6 +116,7 @@ def verify_opened(
     executor: Executor | None = None,
     reopen: Callable[[], Checkpoint] | None = None,
     follow_symlinks: bool = False,
+    max_memory: int | None = None,
 ) -> Verification:
     """Read a checkpoint that is open and return everything that is wrong with it.
 
@@ -125,12 +126,14 @@ def verify_opened(
         executor: checks several tensors at a time.
         reopen: opens the checkpoint again, for an executor of other processes.
         follow_symlinks: also read a list of sums that is a link to a file elsewhere.
+        max_memory: bytes of memory for the tensors that are read at a time, for each process; one
+            that takes more is read alone.
     """
     checkpoint = job.reading(checkpoint)
-    check = Check.of(checkpoint, job, follow_symlinks=follow_symlinks)
+    check = Check.of(checkpoint, job, follow_symlinks=follow_symlinks, max_memory=max_memory)
     problems = [
         *check.problems,
-        *read_all(check, executor, reopen, follow_symlinks=follow_symlinks),
+        *read_all(check, executor, reopen, follow_symlinks=follow_symlinks, max_memory=max_memory),
         *_against_config(checkpoint),
     ]
     job.done()

@@ -4,15 +4,24 @@ import json
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from qconfig import Int8WeightOnlyConfig, PerTensor, quantize_checkpoint
+from qconfig import (
+    Int8WeightOnlyConfig,
+    PerTensor,
+    convert_checkpoint,
+    quantize_checkpoint,
+    upgrade_checkpoint,
+)
+from qconfig.checkpoints import stored_bytes
 from qconfig.checkpoints.memory import MemoryBudget
 from qconfig.errors import UsageError
+from qconfig.versioning import Layout
 
 _CHILD = """
 import sys
@@ -99,3 +108,34 @@ def test_memory_comes_back_after_errors() -> None:
     for _ in range(3):
         with pytest.raises(LookupError), budget.taken(99):
             raise LookupError
+
+
+def test_checks_keep_to_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that check an upgrade's result read one tensor at a time where two are too much."""
+    config = Int8WeightOnlyConfig()
+    quantize_checkpoint(checkpoint(tmp_path / "source", (512, 512), 4), tmp_path / "int8", config)
+    convert_checkpoint(tmp_path / "int8", tmp_path / "torchao")
+    most, now, lock = 0, 0, threading.Lock()
+    usual = stored_bytes.check_stored_values
+
+    def counted(layout: Layout) -> None:
+        nonlocal most, now
+        with lock:
+            now += 1
+            most = max(most, now)
+        usual(layout)
+        with lock:
+            now -= 1
+
+    monkeypatch.setattr(stored_bytes, "check_stored_values", counted)
+    monkeypatch.setattr(stored_bytes, "_BATCH_BYTES", 1)
+    with ThreadPoolExecutor(4) as pool:
+        report = upgrade_checkpoint(
+            tmp_path / "torchao",
+            tmp_path / "new",
+            executor=pool,
+            verify=True,
+            max_memory=20 * 2**20,
+        )
+    assert report.problems == ()
+    assert most == 1
