@@ -93,11 +93,44 @@ def quantized_otherwise(
         config: in the current version; one that does not fit the names denies nothing.
         file: where that stands, for errors.
     """
+    if _agree_by_form(layouts, config):
+        return []
     try:
         found = disagreements(layouts, plain, config)
     except QconfigError:
         return []
     return [_problem(x, file) for x in found if x.found is not None and x.expected is not None]
+
+
+def _agree_by_form(layouts: Mapping[str, Layout], config: Config) -> bool:
+    """Return whether layouts are what a config says, if one of each form tells of all.
+
+    False too where that does not tell: rules go by whole names, a layout is of an earlier version,
+    or values matter. Then each has to be looked at.
+    """
+    try:
+        few = _one_of_each_form(layouts, config)
+        return few is not None and not disagreements(few, {}, config)
+    except QconfigError:
+        return False
+
+
+def _one_of_each_form(layouts: Mapping[str, Layout], config: Config) -> dict[str, Layout] | None:
+    rules = rules_of(config)
+    if rules.rules or rules.fused:
+        return None
+    if any(isinstance(builder_of(x), ChecksLayouts) for x in rules.configs.values()):
+        return None
+    entries = map(registry.entry_of, {type(layout) for layout in layouts.values()})
+    if not all(map(registry.is_current, entries)):
+        return None
+    found: dict[Any, tuple[str, Layout]] = {}
+    for fqn, layout in layouts.items():
+        # Without rules, what a weight becomes depends on its module's own name, not on the path.
+        module, _, parameter = fqn.rpartition(".")
+        key = module.rpartition(".")[2], parameter, _form(layout)
+        found.setdefault(key, (fqn, layout))
+    return dict(found.values())
 
 
 def _problem(x: Disagreement, file: Path | None) -> CheckpointError:

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
-from qconfig import config_to_dict, verify_checkpoint
+from qconfig import FqnToConfig, Rule, config_to_dict, verify_checkpoint
 from qconfig.configs import Int4WeightOnlyConfig, Int8DynamicActivationInt8WeightConfig
 from qconfig.configs.choices import Int4PackingFormat
 from qconfig.configs.granularity import PerRow, PerTensor
@@ -71,3 +72,29 @@ def test_other_activations_are_a_contradiction(tmp_path: Path) -> None:
     assert not rest
     assert "PerTensor" in str(found)
     assert "PerRow" in str(expected)
+
+
+def _many(tmp_path: Path, odd: str, config: Any) -> list[str | None]:
+    """Store four equal tensors and one of another group size; return those that verify names."""
+    layouts = {f"layers.{i}.up.weight": int4(64, 32) for i in range(4)}
+    source = checkpoint_of(tmp_path / "m", layouts | {odd: int4(64, 64)})
+    stored = {"quant_method": "qconfig", "config": config_to_dict(config)}
+    (source / "config.json").write_text(json.dumps({"quantization_config": stored}))
+    return [p.fqn for p in verify_checkpoint(source).problems]
+
+
+@pytest.mark.parametrize("odd", ["layers.9.up.weight", "layers.9.down.weight", "a.weight"])
+def test_one_tensor_among_equal_ones_that_contradicts_is_found(tmp_path: Path, odd: str) -> None:
+    """That tensors of one form are looked at once, hides none of another form."""
+    assert _many(tmp_path, odd, Int4WeightOnlyConfig(group_size=32)) == [odd]
+
+
+def test_rules_tell_tensors_of_one_form_apart(tmp_path: Path) -> None:
+    """Where names decide, each tensor is looked at."""
+    base, other = Int4WeightOnlyConfig(group_size=32), Int4WeightOnlyConfig(group_size=64)
+    config = FqnToConfig(
+        configs={"base": base, "other": other},
+        rules=(Rule("layers.2.up", "other"), Rule("layers.9.up", "other")),
+        default="base",
+    )
+    assert _many(tmp_path, "layers.9.up.weight", config) == ["layers.2.up.weight"]
