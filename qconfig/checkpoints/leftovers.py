@@ -110,12 +110,16 @@ def find_leftovers(place: Path | str) -> list[Leftover]:
     """Return what runs left in a directory, or for one target, in the order of their names.
 
     Args:
-        place: a directory in which targets were written; or a target that is not there, or is.
+        place: a directory in which targets were written; or a target, that is there or not; or
+            what was left of one.
 
     Raises:
         StorageError: there is no such directory, or it cannot be read.
     """
     place = Path(place).absolute()
+    match = _NAME.fullmatch(place.name)
+    if match is not None:  # what the doctor itself has said
+        place = place.parent / match["target"]
     with storage_errors(place):
         if not place.is_dir() and not place.parent.is_dir():
             raise StorageError("no such directory", file=place)

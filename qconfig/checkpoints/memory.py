@@ -113,10 +113,15 @@ def budget_of(
 
     Raises:
         UsageError: a shard cannot be written with so much; its tensor is named, and what it needs.
+            Or the limit is no integer.
     """
-    for name, tensors in stored.items() if limit is not None else ():
+    if limit is None:
+        return MemoryBudget()
+    if type(limit) is not int:
+        raise UsageError("max_memory is no number of bytes", found=limit, expected="an integer")
+    for name, tensors in stored.items():
         need = need_of(tensors)
-        if need.size > (limit or 0):
+        if need.size > limit:
             raise UsageError(
                 "a tensor needs more memory than max_memory allows",
                 file=home / name,

@@ -126,7 +126,9 @@ def packed(
 
 def check_shard_size(max_shard_bytes: int | None) -> None:
     """Refuse a size in which nothing has room. Raises UsageError."""
-    if max_shard_bytes is not None and max_shard_bytes < 1:
+    if max_shard_bytes is None:
+        return
+    if type(max_shard_bytes) is not int or max_shard_bytes < 1:
         raise UsageError(
             "max_shard_bytes must be positive", found=max_shard_bytes, expected="bytes, from 1"
         )

@@ -58,6 +58,9 @@ def command(*, places: tuple[Path, ...], remove: bool, output: Output) -> int:
         output.line(f"  {_described(leftover)}")
         if leftover.state == "resumable":
             output.line(f"  to go on, {leftover.job or 'write'} {leftover.target} as before")
+    for place in places:
+        if not place.exists() and not find_leftovers(place):
+            output.note(f"note: there is no {place}")
     if not found:
         output.line("nothing is left of other runs")
     elif len(idle) > len(removed):

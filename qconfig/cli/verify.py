@@ -95,4 +95,5 @@ def _digests(found: "Verification") -> str:
 def _sums(found: "Verification") -> str:
     if not found.sums:
         return ""
-    return f", {counted(found.sums, 'SHA-256 sum')} {'match' if found.ok else 'compared'}"
+    word = "compared" if not found.ok else "matches" if found.sums == 1 else "match"
+    return f", {counted(found.sums, 'SHA-256 sum')} {word}"

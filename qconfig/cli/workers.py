@@ -44,6 +44,11 @@ def executor_of(jobs: int | None, description: str | None = None) -> Iterator[Ex
     from qconfig.integrations.executors import open_executor
 
     if jobs is not None and description is not None:
-        raise UsageError("two kinds of workers", found=f"--jobs {jobs} --executor {description}")
+        raise UsageError(
+            "two kinds of workers",
+            found=f"--jobs {jobs} --executor {description}",
+            expected="one of the two options",
+            hint="--jobs N is --executor threads=N",
+        )
     with open_executor(description or f"threads={jobs or 1}") as executor:
         yield executor

@@ -129,14 +129,18 @@ class RunLock:
                 if is_held:
                     with suppress(OSError):
                         path.unlink()
-                lock.release()
+                lock.close()
                 raise
-            lock.release()  # its last holder has removed the file meanwhile
+            lock.close()  # its last holder has removed the file meanwhile
 
     def release(self) -> None:
-        """Let go of the lock; the file stays."""
+        """Let go of the lock that is held; the file stays, and names nobody."""
         with suppress(OSError):  # where there are no locks, the name of a process that lives counts
             os.ftruncate(self.descriptor, 0)
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, of which somebody else may hold the lock."""
         with suppress(OSError):  # it is closed all the same
             os.close(self.descriptor)
 

@@ -255,8 +255,7 @@ def _check_same(target: Path, journal: Journal, head: Mapping[str, Any] | None) 
         file=target,
         found="another " + ", another ".join(names) if names else "another kind of run",
         expected="the same source, config and options as before",
-        hint=f"run it as before to go on, or remove what it left: qconfig doctor --remove "
-        f"{target.parent}",
+        hint=f"run it as before to go on, or remove what it left: qconfig doctor --remove {target}",
     )
 
 
@@ -330,7 +329,7 @@ def _settle(work: WorkDirectory, error: BaseException) -> None:
     files = "1 finished file is" if count == 1 else f"{count} finished files are"
     advice = (
         f"{files} kept in {work.path}; run the same again to go on, or remove them with "
-        f"qconfig doctor --remove {work.target.parent}"
+        f"qconfig doctor --remove {work.target}"
     )
     if not isinstance(error, QconfigError):
         error.add_note(advice)

@@ -144,3 +144,15 @@ def test_files_of_others_are_not_removed(tmp_path):
     assert (result.exit_code, result.stdout) == (5, f"removed {tmp_path}/.b.qconfig-tmp\n")
     assert f"{tmp_path}/.a.qconfig-tmp: the file system refused" in result.stderr
     assert (tmp_path / ".a.qconfig-tmp" / "mine").read_text() == "x"
+
+
+def test_a_leftover_may_be_named_by_its_own_path(interrupted):
+    """As the doctor prints it."""
+    result = call("doctor", interrupted / ".int8.qconfig-tmp")
+    assert result.stdout.startswith(f"{interrupted}/.int8.qconfig-tmp\n")
+
+
+def test_a_name_of_nothing_is_said(tmp_path):
+    """A typing error is no good news."""
+    result = call("doctor", tmp_path / "a")
+    assert (result.exit_code, result.stderr) == (0, f"note: there is no {tmp_path}/a\n")

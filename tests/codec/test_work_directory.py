@@ -61,7 +61,7 @@ def test_an_error_says_what_was_kept(tmp_path: Path) -> None:
     _interrupted(target, error)
     assert error.hint == (
         f"free some space; 1 finished file is kept in {work_path(target)}; run the same again to "
-        f"go on, or remove them with qconfig doctor --remove {tmp_path}"
+        f"go on, or remove them with qconfig doctor --remove {target}"
     )
 
 
@@ -104,7 +104,7 @@ def test_another_run_does_not_go_on(tmp_path: Path, head: dict[str, Any] | None)
         f"  found: '{found}'\n"
         "  expected: the same source, config and options as before\n"
         "  hint: run it as before to go on, or remove what it left: qconfig doctor --remove "
-        f"{tmp_path}"
+        f"{target}"
     )
     assert _names(work_path(target) / "content") == ["a", "half"]
 
@@ -142,6 +142,10 @@ def test_a_second_run_is_refused_with_the_first_one_s_pid_and_age(tmp_path: Path
         assert f"it is written by process {os.getpid()} on " in str(caught.value)
         assert caught.value.found is not None
         assert caught.value.found.endswith(" s'")
+        # Who is refused leaves the lock as it is.
+        held = holder_of(work.path / "lock")
+        assert held is not None
+        assert held.pid == os.getpid()
     assert _names(target) == ["a"]
 
 
@@ -323,8 +327,9 @@ def test_without_locks_a_process_may_try_again(
     monkeypatch.setattr(time, "sleep", lambda _: None)
     path = tmp_path / "lock"
     lock = RunLock.take(path)
-    with pytest.raises(LockedError):
-        RunLock.take(path)
+    for _ in range(2):
+        with pytest.raises(LockedError):
+            RunLock.take(path)
     lock.release()
     RunLock.take(path).release()
 
