@@ -14,6 +14,7 @@ PIP_FLAGS ?=
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 PYTEST_FLAGS ?=
+PYTEST_JOBS ?= 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?=
 
@@ -40,8 +41,9 @@ lint: $(VENV)/.test
 types: $(VENV)/.test
 	$(PY) -m mypy
 
+# Files of tests go to PYTEST_JOBS processes, each with one thread of torch.
 unit: $(VENV)/.test
-	$(PY) -m pytest $(PYTEST_FLAGS)
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n $(PYTEST_JOBS) --dist loadfile $(PYTEST_FLAGS)
 
 format: $(VENV)/.test
 	$(PY) -m ruff check --fix

@@ -22,7 +22,9 @@ OPERATIONS = {
 every = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS.keys())
 
 
-@pytest.mark.parametrize("operation", [functional.relu, functional.hardtanh], ids=str)
+@pytest.mark.parametrize(
+    "operation", [functional.relu, functional.hardtanh], ids=["relu", "hardtanh"]
+)
 @pytest.mark.parametrize("zero_point", [0, 2])
 def test_agrees_with_brevitas(operation, zero_point):
     """All fields are Brevitas' where the bounds lie on the grid."""
@@ -49,7 +51,7 @@ def test_every_result_is_valid_or_plain(operation, scale):
 @pytest.mark.parametrize(
     ("operation", "scale", "zero_point"),
     [(functional.relu, 0.5, 2.5), (functional.relu6, 0.7, 0), (functional.hardtanh, 0.3, 0)],
-    ids=str,
+    ids=["relu", "relu6", "hardtanh"],
 )
 def test_bounds_off_the_grid_are_plain(operation, scale, zero_point):
     """A zero point that is no integer, and bounds that are none over the scale."""

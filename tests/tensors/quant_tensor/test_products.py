@@ -106,7 +106,9 @@ def test_a_scale_for_each_row_of_the_input_stays():
     ],
     ids=str,
 )
-@pytest.mark.parametrize("operation", [functional.linear, torch.matmul, torch.mm], ids=str)
+@pytest.mark.parametrize(
+    "operation", [functional.linear, torch.matmul, torch.mm], ids=["linear", "matmul", "mm"]
+)
 def test_what_has_no_common_grid_is_plain(operation, x, w):
     """Scales along what is summed up, zero points, and other classes give plain tensors."""
     x, w = x.clone(), w.clone()
