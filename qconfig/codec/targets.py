@@ -10,6 +10,7 @@ from qconfig.errors import UsageError
 MARK = ".qconfig-tmp"
 """What the name of a directory ends in, in which a target is made."""
 
+_MOST_BYTES = 255 - len(f".{MARK}")
 _WORK_NAME = re.compile(rf"\..+{re.escape(MARK)}(-[0-9a-f]{{8}})?", re.DOTALL)
 
 
@@ -59,6 +60,15 @@ def _check_path(target: Path) -> None:
             "not a path",
             found=str(target),
             expected="a name without NUL, of characters that the file system can hold",
+        )
+    size = len(os.fsencode(target.name))
+    if size > _MOST_BYTES:
+        raise UsageError(
+            "the target's name is too long for the directory in which it is made",
+            file=target,
+            found=f"{size} bytes",
+            expected=f"at most {_MOST_BYTES} bytes",
+            hint="write to a shorter name, and rename it then",
         )
 
 

@@ -43,3 +43,15 @@ def test_a_path_through_a_link_leads_up_from_where_the_link_leads(tmp_path: Path
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
     assert absolute(tmp_path / "link" / ".." / "c") == tmp_path / "a" / "c"
+
+
+def test_a_name_has_room_for_what_it_is_made_in(tmp_path: Path) -> None:
+    """File systems take 255 bytes, and the directory beside the target has some more."""
+    with new_directory(tmp_path / ("é" * 121)) as work:
+        write_file(work / "a", b"x")
+    with (
+        pytest.raises(UsageError, match="name is too long") as caught,
+        new_directory(tmp_path / ("é" * 121 + "x")),
+    ):
+        pass
+    assert caught.value.expected == "at most 242 bytes"
