@@ -15,8 +15,8 @@ _PARTS = 32 * PART_BYTES
 """What work by rows takes: parts that are read, worked on in float32, and wait to be written."""
 _COPY = 16 * 2**20
 """What copies of byte ranges take, where the kernel cannot do them, and their digests."""
-_SHARE = 2
-"""How many times a tensor and what is made of it, at most."""
+_SHARE = 3
+"""How many times a tensor and what is made of it, at most: AWQ takes two and a half."""
 
 
 @frozen

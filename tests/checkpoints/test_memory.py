@@ -59,7 +59,7 @@ def checkpoint(folder: Path, shape: tuple[int, int], shards: int) -> Path:
 @pytest.mark.parametrize("granularity", ["PerRow", "PerTensor"])
 def test_four_jobs_keep_to_the_budget(tmp_path: Path, granularity: str) -> None:
     """Peak memory above that of a process that is warm is what was allowed, or less."""
-    budget = 70 * 2**20 if granularity == "PerTensor" else 100 * 2**20
+    budget = (90 if granularity == "PerTensor" else 100) * 2**20
     warm = checkpoint(tmp_path / "warm", (64, 64), 4)
     source = checkpoint(tmp_path / "source", (2048, 4096), 4)
     arguments = [granularity, str(budget), str(warm), str(source), str(tmp_path / "out")]
@@ -75,7 +75,7 @@ def test_a_tensor_that_needs_more_is_refused(tmp_path: Path) -> None:
     config = Int8WeightOnlyConfig(PerTensor())
     with pytest.raises(UsageError, match="more memory than max_memory") as caught:
         quantize_checkpoint(source, tmp_path / "new", config, max_memory=2**20)
-    need = 2 * (256 * 256 * 3 + 4) + 16 * 2**20
+    need = 3 * (256 * 256 * 3 + 4) + 16 * 2**20
     assert caught.value.fqn == "l0.weight.qdata"
     assert caught.value.expected == f"at least {need} bytes"
     assert [p.name for p in tmp_path.iterdir()] == ["source"]
