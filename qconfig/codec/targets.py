@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from qconfig.codec.new_files import storage_errors
-from qconfig.errors import UsageError
+from qconfig.errors import StorageError, UsageError
 
 MARK = ".qconfig-tmp"
 """What the name of a directory ends in, in which a target is made."""
@@ -30,7 +30,7 @@ def check_target(target: Path, source: Path | None) -> None:
     Raises:
         UsageError: no file system can hold the name, or one is mounted there; or it lies in the
             source, or the source in it, or where another target is made.
-        StorageError: the file system refused.
+        StorageError: the file system refused, or would refuse the name.
     """
     _check_path(target)
     if any(_WORK_NAME.fullmatch(part) for part in target.parts):
@@ -63,7 +63,7 @@ def _check_path(target: Path) -> None:
         )
     size = len(os.fsencode(target.name))
     if size > _MOST_BYTES:
-        raise UsageError(
+        raise StorageError(
             "the target's name is too long for the directory in which it is made",
             file=target,
             found=f"{size} bytes",

@@ -7,7 +7,7 @@ import pytest
 from qconfig.codec.new_directory import new_directory
 from qconfig.codec.new_files import write_file
 from qconfig.codec.targets import absolute
-from qconfig.errors import UsageError
+from qconfig.errors import StorageError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_name_has_room_for_what_it_is_made_in(tmp_path: Path) -> None:
     with new_directory(tmp_path / ("é" * 121)) as work:
         write_file(work / "a", b"x")
     with (
-        pytest.raises(UsageError, match="name is too long") as caught,
+        pytest.raises(StorageError, match="name is too long") as caught,
         new_directory(tmp_path / ("é" * 121 + "x")),
     ):
         pass
