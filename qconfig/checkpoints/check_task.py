@@ -8,9 +8,9 @@ from attrs import frozen
 from qconfig.checkpoints.checkpoint import Checkpoint
 from qconfig.checkpoints.gathering import gather
 from qconfig.checkpoints.job import Job
-from qconfig.checkpoints.shared import Shared, this_process
+from qconfig.checkpoints.shared import Shared, check_same, this_process
 from qconfig.checkpoints.stored_bytes import Check
-from qconfig.errors import CheckpointError, QconfigError
+from qconfig.errors import QconfigError
 
 
 @frozen
@@ -40,14 +40,7 @@ class CheckAgain:
         check = Check.of(
             checkpoint, job, follow_symlinks=self.follow_symlinks, max_memory=self.max_memory
         )
-        if check.identity != self.identity:
-            raise CheckpointError(
-                "another process finds another checkpoint",
-                file=checkpoint.place,
-                found=f"{len(check.units)} tensors of digest {check.identity}",
-                expected=self.identity,
-                hint="let all processes see the same files, with the same release of qconfig",
-            )
+        check_same(check.identity, self.identity, checkpoint.place)
         return check
 
 

@@ -10,7 +10,7 @@ from qconfig.checkpoints.events import Phase
 from qconfig.checkpoints.job import Job
 from qconfig.checkpoints.memory import MemoryBudget, need_of
 from qconfig.checkpoints.planned import Planned
-from qconfig.checkpoints.shared import Shared, this_process
+from qconfig.checkpoints.shared import Shared, check_same, this_process
 from qconfig.codec.digests import Digests, check_bytes, stated_digests
 from qconfig.codec.new_files import storage_errors
 from qconfig.codec.safetensors_header import read_header
@@ -18,7 +18,7 @@ from qconfig.codec.safetensors_writer import Metadata, write_safetensors
 from qconfig.codec.sha256_sums import sha256_of
 from qconfig.codec.tensor_values import ByteRange, LazyTensor
 from qconfig.codec.work_directory import new_part
-from qconfig.errors import CheckpointError, QconfigError
+from qconfig.errors import QconfigError
 
 
 @frozen
@@ -99,14 +99,7 @@ class RunAgain:
             QconfigError: of whatever kind, where it finds none.
         """
         planned = self.replan()
-        if planned.identity != self.identity:
-            raise CheckpointError(
-                "another process finds another checkpoint",
-                file=self.home,
-                found=f"a plan of digest {planned.identity}",
-                expected=self.identity,
-                hint="let all processes see the same files, with the same release of qconfig",
-            )
+        check_same(planned.identity, self.identity, self.home)
         run = Run.of(planned, self.home)
         run.budget = MemoryBudget(self.max_memory)
         return run

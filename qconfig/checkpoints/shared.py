@@ -5,12 +5,13 @@ import secrets
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from attrs import field, frozen
 
-from qconfig.errors import UsageError
+from qconfig.errors import CheckpointError, UsageError
 
 T = TypeVar("T")
 
@@ -70,3 +71,19 @@ class Shared(Generic[T]):
 def this_process() -> tuple[str, int]:
     """Return host and pid: where something was done."""
     return socket.gethostname(), os.getpid()
+
+
+def check_same(found: str, expected: str, file: Path) -> None:
+    """Check that this process sees the checkpoint that its caller sees, by digests of both plans.
+
+    Raises:
+        CheckpointError: it sees another one.
+    """
+    if found != expected:
+        raise CheckpointError(
+            "another process finds another checkpoint",
+            file=file,
+            found=f"a plan of digest {found}",
+            expected=expected,
+            hint="let all processes see the same files, with the same release of qconfig",
+        )

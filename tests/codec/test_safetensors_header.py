@@ -18,11 +18,7 @@ from qconfig.errors import ContainerError
 from tests.codec.header_samples import ENTRY, file_bytes, parse_bytes
 
 _DTYPES = sorted(FROM_SAFETENSORS.values())
-
-
 _SHAPES = [(), (0,), (1,), (3, 2), (2, 0, 4)]
-
-
 _CASES = [(d, s) for d in _DTYPES for s in _SHAPES if s or d is not DType.FLOAT4_E2M1FN_X2]
 
 
